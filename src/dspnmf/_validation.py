@@ -1,0 +1,167 @@
+"""Checks of input and parameters, before any work starts; every message a user can see is written here.
+
+A message says what was wrong, the value received, what is allowed, and the fix.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from dspnmf.rows._model import Array
+
+
+class Allowed(NamedTuple):
+    """What a parameter may be: a test, and the same in words."""
+
+    test: Callable[[Any], bool]
+    words: str
+
+
+def one_of(*names: str) -> Allowed:
+    """One of a few words."""
+    return Allowed(lambda value: isinstance(value, str) and value in names, "one of " + ", ".join(map(repr, names)))
+
+
+def whole(low: int) -> Allowed:
+    """A whole number not below `low`."""
+    return Allowed(lambda value: _is_whole(value) and value >= low, f"a whole number >= {low}")
+
+
+def number(low: float, *, strict: bool = False) -> Allowed:
+    """A finite number not below `low` (or above it)."""
+
+    def test(value: Any) -> bool:
+        real = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and bool(np.isfinite(float(value)))
+        return real and (float(value) > low or (not strict and float(value) == low))
+
+    return Allowed(test, f"a finite number {'>' if strict else '>='} {low:g}")
+
+
+def either(*choices: Allowed) -> Allowed:
+    """Any of several."""
+    return Allowed(lambda value: any(c.test(value) for c in choices), " or ".join(c.words for c in choices))
+
+
+FLAG = Allowed(lambda value: isinstance(value, bool | np.bool_), "True or False")
+AUTO_OR_COUNT = either(one_of("auto"), whole(1))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
+    """Every parameter against the table of what it may be."""
+    for name, allowed in table.items():
+        value = getattr(estimator, name)
+        if not allowed.test(value):
+            raise ValueError(
+                f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
+                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...)."
+            )
+
+
+def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+    """X as float32 or float64 (array or CSR), non-negative and finite; and its largest entry."""
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype=[np.float64, np.float32], ensure_all_finite=False
+    )
+    if sparse.issparse(X):
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+    values = X.data if sparse.issparse(X) else X
+    if values.size == 0:
+        return X, 0.0
+    low, high = float(values.min()), float(values.max())
+    if not (low >= 0 and high < np.inf):
+        raise ValueError(_first_bad_cell(estimator, X))
+    return X, high
+
+
+def _first_bad_cell(estimator: Any, X: Any) -> str:
+    """Name the first cell that is negative, NaN or infinite, with the fix."""
+    name, matrix = type(estimator).__name__, X.tocoo() if sparse.issparse(X) else X
+    values = matrix.data if sparse.issparse(X) else matrix
+    where = np.argwhere(~((values >= 0) & (values < np.inf)))[0]
+    row, column = (matrix.row[where[0]], matrix.col[where[0]]) if sparse.issparse(X) else where
+    value = values[tuple(where)]
+    cell = f"X[{row}, {column}] = {value}"
+    if np.isnan(value):
+        return (
+            f"Input X contains NaN, first at {cell}. {name} needs every value: "
+            "fill or drop the cells (for example with sklearn.impute.SimpleImputer)."
+        )
+    if np.isinf(value):
+        return f"Input X contains infinity, first at {cell}. {name} needs finite values: clip or drop these cells."
+    return (
+        f"Negative values in data passed to {name}: first at {cell}, but all entries must be >= 0. "
+        "Shift or rescale the features (for example with sklearn.preprocessing.MinMaxScaler)."
+    )
+
+
+def check_start(W: Any, H: Any, shape: tuple[int, int], k: int, largest: float) -> tuple[Array, Array]:
+    """W (n x k) and H (k x m) for ``init="custom"``; for other inits neither may be given."""
+    for name, factor, expected in (("W", W, (shape[0], k)), ("H", H, (k, shape[1]))):
+        if factor is None:
+            raise ValueError(
+                f'{name}=None, but init="custom" needs both W and H: pass {name} with shape {expected}, '
+                'or choose another init such as "random".'
+            )
+        factor = np.asarray(factor)
+        if factor.shape != expected:
+            raise ValueError(
+                f"{name} has shape {factor.shape}, but with n_components={k} and X of shape {shape} it must be {expected}."
+            )
+        if factor.dtype.kind not in "fiub" or not (np.isfinite(factor).all() and (factor >= 0).all()):
+            raise ValueError(
+                f"{name} must hold finite numbers >= 0 (dtype {factor.dtype}): it is a start for a non-negative factor. "
+                "Replace negative, NaN and infinite entries."
+            )
+        if not factor.any() and largest > 0:
+            raise ValueError(
+                f"{name} is all zeros, a stationary point no solver leaves: start from positive values instead."
+            )
+    return np.asarray(W), np.asarray(H)
+
+
+def check_no_start(W: Any, H: Any, init: str) -> None:
+    """W and H mean nothing unless ``init="custom"``."""
+    if W is not None or H is not None:
+        raise ValueError(f'W or H was given, but init={init!r} would ignore it: set init="custom", or leave W and H out.')
+
+
+def check_rank_for_svd(init: str, k: int, shape: tuple[int, int]) -> None:
+    """The SVD has only min(n, m) pairs."""
+    if k > min(shape):
+        raise ValueError(
+            f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(shape)}, but n_components={k}: "
+            'use init="random" or fewer components.'
+        )
+
+
+def check_codes(Z: Any, k: int) -> None:
+    """Codes for inverse_transform have one column per component."""
+    if Z.shape[1] != k:
+        raise ValueError(
+            f"Z has {Z.shape[1]} columns, but this model has {k} components: pass what transform returned (n_samples, {k})."
+        )
+
+
+def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
+    """Said only when it is true, with the number that says how far it is."""
+    warnings.warn(
+        f"Stopped after max_iter={max_iter} iterations while the objective still changed by {change:.1e} of its value in "
+        f"the last one (tol={tol:.1e}). Increase max_iter, or raise tol if this is accurate enough.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,315 @@
+"""What all estimators share: input checks, units, starts, the loop, fitted attributes, transform.
+
+Units. The solver works on ``X / scale`` with ``lam = 1`` and weights whose largest is 1, so that data of any size give
+the same codes up to their unit. For codes U and components V of the user,
+
+    U_solver = U sqrt(lam) / scale,     V_solver = V / sqrt(lam),     alpha_solver = alpha scale^2,
+
+and the objective of the user is ``scale^2`` times the solver's (times the weight that was divided out). `scale` is a
+power of two: multiplying by it rounds nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dspnmf import _validation, rules, start
+from dspnmf._threads import team
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, number, one_of, whole
+from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.rows._model import Array
+from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
+from dspnmf.terms import Objective, State
+
+_log = logging.getLogger("dspnmf")
+
+RULES = {"mm": rules.guaranteed, "paper": rules.printed, "paper-appendix": rules.appendix}
+SOLVERS = ("auto", "newton-cg", "hals", *RULES)
+INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
+
+
+class Problem(NamedTuple):
+    """The objective in the solver's units."""
+
+    objective: Objective
+    unit: float  # the user's objective over the solver's
+
+
+class Run(NamedTuple):
+    """One descent from one start, in the solver's units."""
+
+    codes: Array
+    state: State
+    history: list[float]
+    converged: bool
+
+
+class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Base of the family; a method says what it minimises (`_problem`) and how lam enters (`_lam`)."""
+
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        "n_components": whole(1),
+        "solver": one_of(*SOLVERS),
+        "init": one_of(*INITS),
+        "n_init": whole(1),
+        "max_iter": whole(1),
+        "tol": number(0),
+        "inner_iter": AUTO_OR_COUNT,
+        "normalize": FLAG,
+        "verbose": Allowed(lambda value: isinstance(value, int | np.integer | np.bool_) and value >= 0, "a count or a flag"),
+    }
+
+    def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
+        """Learn the components of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative data; float32 stays float32.
+        y : None
+            Ignored, present for the interface.
+        W, H : array-like of shape (n_samples, n_components) and (n_components, n_features), optional
+            Start for ``init="custom"``.
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X, W=W, H=H)
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator]  # scikit-learn is not typed
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+        """Learn the components of X and return its codes.
+
+        Parameters
+        ----------
+        X, y, W, H
+            As in `fit`.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            Non-negative codes, ``X ~ Z @ components_``.
+        """
+        _validation.check_parameters(self, self._allowed)
+        X, largest = _validation.check_data(self, X, reset=True)
+        if self.init == "custom":
+            W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
+        else:
+            _validation.check_no_start(W, H, self.init)
+        if self.init.startswith("nndsvd"):
+            _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
+        scale = 2.0 ** np.round(np.log2(largest)) if largest > 0 else 1.0
+        rows = ArrayRows(X, self.n_components, float(scale))
+        problem = self._problem(rows)
+        root = self._init_callback_context(max_subtasks=self.n_init)
+        root.call_on_fit_task_begin(estimator=self, X=X)
+        with team():
+            run = self._best_run(X, rows, problem, (W, H), root)
+            attributes = self._fitted(rows, problem, run)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        root.call_on_fit_task_end(estimator=self, X=X)
+        if not run.converged and self.tol > 0:
+            change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
+            _validation.warn_not_converged(self.max_iter, self.tol, change)
+        codes = run.codes
+        codes *= self._unit.astype(codes.dtype)
+        return codes
+
+    def transform(self, X: Any) -> Array:
+        """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative data with the features of the fit.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X, _ = _validation.check_data(self, X, reset=False)
+        rows = ArrayRows(X, len(self._curvature), self._scale)
+        with team():
+            codes = rows.solve(RowModel(self._curvature, self._pull, 0.0))
+        codes *= self._unit.astype(codes.dtype)
+        return codes
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Samples from codes: ``Z @ components_``.
+
+        Parameters
+        ----------
+        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
+        _validation.check_codes(Z, len(self.components_))
+        return np.asarray(Z @ self.components_)
+
+    # -- what a method says of itself ----------------------------------------------------------------------------
+
+    def _problem(self, rows: ArrayRows) -> Problem:
+        """The objective in the solver's units, for X as `rows` hold it."""
+        raise NotImplementedError
+
+    @property
+    def _lam(self) -> float:
+        """The unit of the codes."""
+        return 1.0
+
+    def _errors(self, values: list[float], scale: float) -> dict[str, float]:
+        """Fitted attributes that follow from the terms' exact values."""
+        raise NotImplementedError
+
+    # -- the fit ---------------------------------------------------------------------------------------------------
+
+    def _update(self, objective: Objective, s: State) -> Update:
+        """The solver the parameters name; "auto" takes newton-cg where rows are coupled by a quartic term."""
+        inner = None if self.inner_iter == "auto" else int(self.inner_iter)
+        name = self.solver
+        if name == "auto":
+            name = "newton-cg" if objective.model(s).coupling > 0 else "hals"
+        if name in RULES:
+            return rules.Multiplicative(RULES[name])
+        return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
+
+    def _start(self, X: Any, rows: ArrayRows, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Array, Array]:
+        """Codes and V' in the solver's units."""
+        root = np.sqrt(self._lam)
+        if self.init == "custom":
+            W, H = given
+            codes = np.array(W * (root / rows.scale), dtype=rows.dtype, order="C")
+            return codes, np.array(H.T / root, dtype=np.float64, order="C")
+        mean = start.mean(X) / rows.scale
+        if self.init == "random":
+            U, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
+        else:
+            U, Vt = start.nndsvd(X, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
+        if self.solver in ("paper", "paper-appendix"):
+            factor = float(np.sqrt(self._lam / rows.scale))
+        else:
+            factor = self._start_factor(rows, U)
+        U *= rows.dtype.type(factor)
+        return U, Vt / factor
+
+    def _start_factor(self, rows: ArrayRows, U: Array) -> float:
+        """What a start's codes are multiplied by."""
+        return 1.0
+
+    def _best_run(self, X: Any, rows: ArrayRows, problem: Problem, given: tuple[Any, Any], root: Any) -> Run:
+        """The best of `n_init` descents."""
+        rng = check_random_state(self.random_state)
+        best: Run | None = None
+        for _ in range(self.n_init):
+            context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
+            context.call_on_fit_task_begin(estimator=self, X=X)
+            codes, Vt = self._start(X, rows, given, rng)
+            rows.begin(codes)
+            run = self._descend(X, rows, problem, Vt, context)
+            context.call_on_fit_task_end(estimator=self, X=X)
+            if best is None or run.history[-1] < best.history[-1]:
+                best = run
+        assert best is not None
+        rows.begin(best.codes)
+        return best
+
+    def _descend(self, X: Any, rows: ArrayRows, problem: Problem, Vt: Array, context: Any) -> Run:
+        """Iterate until converged, out of iterations, or told to stop by a callback."""
+        objective = problem.objective
+        done = Stopping(self.tol, objective.resolution)
+        P, Q = rows.sums()
+        steps = iterate(rows, objective, Vt, self._update(objective, State(Vt, P, Q)))
+        value, s = next(steps)
+        history, converged = [value], False
+        for iteration in range(1, self.max_iter + 1):
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, X=X)
+            value, s = next(steps)
+            history.append(value)
+            self._say(iteration, value * problem.unit)
+            converged = done(history[-2], value)
+            run = Run(rows.codes, s, history, converged)
+            stop = task.call_on_fit_task_end(
+                estimator=self, X=X, reconstruction_attributes=lambda run=run: self._fitted(rows, problem, run)
+            )
+            if converged or stop:
+                break
+        return Run(rows.codes, s, history, converged or bool(stop))
+
+    def _say(self, iteration: int, value: float) -> None:
+        """Progress for `verbose` (every `verbose`-th iteration), through the logger "dspnmf"."""
+        if self.verbose and iteration % int(self.verbose) == 0:
+            if not _log.hasHandlers():
+                _log.addHandler(logging.StreamHandler())
+                _log.setLevel(logging.INFO)
+            _log.info("iteration %d: objective %.6e", iteration, value)
+
+    def _fitted(self, rows: ArrayRows, problem: Problem, run: Run) -> dict[str, Any]:
+        """The fitted attributes after a run."""
+        objective, root = problem.objective, np.sqrt(self._lam)
+        P, Q = rows.sums()
+        s = State(run.state.Vt, P, Q)
+        values = exact_values(rows, objective, s)
+        S, M, _ = objective.model(s)
+        components = s.Vt.T * root
+        unit = np.full(rows.k, rows.scale / root)
+        if self.normalize:
+            length = np.linalg.norm(components, axis=1)
+            length[length == 0] = 1.0
+            components, unit = components / length[:, None], unit * length
+        value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
+        return {
+            "components_": np.ascontiguousarray(components.astype(rows.dtype)),
+            "n_components_": rows.k,
+            "n_iter_": len(run.history) - 1,
+            "objective_": value * problem.unit,
+            "objective_history_": np.array([h * problem.unit for h in run.history]),
+            **self._errors(values, rows.scale),
+            "_curvature": S,
+            "_pull": M,
+            "_scale": rows.scale,
+            "_unit": unit,
+        }
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags of scikit-learn: non-negative input, sparse or dense, precision kept."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def exact_values(rows: ArrayRows, objective: Objective, s: State) -> list[float]:
+    """The terms' values; from the residuals where they are too far below the numbers they are differences of."""
+    values = [term.value(s) for term in objective.terms]
+    lost = 1e-9 if rows.dtype == np.float64 else 1e-3
+    if any(value < lost * term.norm2 for value, term in zip(values, objective.terms, strict=True)):
+        R = rows.triangle()
+        if R is not None:
+            m = rows.shape[1]
+            return [term.exact(s.Vt, R[:, :m], R[:, m:]) for term in objective.terms]
+    return [max(value, 0.0) for value in values]

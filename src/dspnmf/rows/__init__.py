@@ -1,0 +1,10 @@
+"""Where the samples live.
+
+A Rows object owns X and the codes U. It can look at every row once, with a model of the objective it is handed
+(`RowModel`), and returns small sums. It knows nothing of what the model means.
+"""
+
+from dspnmf.rows._model import RowModel, Sums
+from dspnmf.rows.array import ArrayRows
+
+__all__ = ["ArrayRows", "RowModel", "Sums"]

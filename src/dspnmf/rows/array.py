@@ -1,0 +1,237 @@
+"""Rows in the memory of one machine: dense, SciPy sparse or memory-mapped.
+
+Requirements: X is n x m, float32 or float64, any layout, read-only allowed; CSR is the sparse form the kernels know.
+Nothing here makes sparse X dense (except blocks of it, in `triangle`) or holds an n x n array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dspnmf._threads import spread
+from dspnmf.rows._model import Array, RowModel, Sums
+
+_BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
+_TILE = 1024  # width of the tiles in which a Gram matrix is formed and forgotten
+_TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
+_TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
+
+
+class Slope(NamedTuple):
+    """Model along a direction: <g,D> and the k x k sums its curvature follows from."""
+
+    slope: float
+    UD: Array
+    DD: Array
+
+
+class ArrayRows:
+    """X and the codes U of its rows; `scale` is the unit X is measured in (every sum returned is in that unit).
+
+    Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
+    """
+
+    def __init__(self, X: Any, k: int, scale: float = 1.0) -> None:
+        self.scale = scale
+        self.shape: tuple[int, int] = X.shape
+        self.k = k
+        self.dtype = X.dtype
+        self._X = X
+        self._source = _kernel_view(X)
+        self._U = self._D = np.empty((0, k), X.dtype)
+        self._pending = 0.0
+        self._newton: dict[str, Any] = {}
+        wide = 1 if sparse.issparse(X) else self.shape[1]
+        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
+        stored = X.nnz if sparse.issparse(X) else X.size
+        self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
+        self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
+
+    def begin(self, codes: Array) -> None:
+        """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
+        self._U = codes
+        self._D = np.zeros_like(codes) if self._D.shape != codes.shape else self._D
+        self._D.fill(0)
+        self._pending = 0.0
+
+    @property
+    def codes(self) -> Array:
+        """The codes U (n x k), all steps taken."""
+        if self._pending:
+            self._U += self.dtype.type(self._pending) * self._D
+            np.maximum(self._U, 0, out=self._U)
+            self._pending = 0.0
+        return self._U
+
+    def sums(self) -> tuple[Array, Array]:
+        """P = X'U and Q = U'U."""
+        U = self.codes
+        parts = self._spread(_kernels().sums, self.product_cost, self._source, U, self.shape[1])
+        return _total(parts, 0) / self.scale, _total(parts, 1)
+
+    def step(self, t: float) -> None:
+        """U += t D."""
+        self._pending = t
+
+    def look(self, model: RowModel, sweeps: int) -> tuple[Sums, float]:
+        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's."""
+        S, M = self._cast(model)
+        work = 2 * self.product_cost + sweeps * self.sweep_cost
+        parts = self._spread(_kernels().look, work, self._source, self._U, self._D, self._pending, M, S, last=(sweeps,))
+        first, last = float(_total(parts, 3)), float(_total(parts, 4))
+        settled = (last / first) ** 0.5 if first > 0 else 0.0
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2)), settled
+
+    # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
+
+    def face(self, model: RowModel, sweeps: int) -> Slope:
+        """First pass: half the gradient g, and in D the direction of a few sweeps."""
+        if not self._newton:
+            self._newton = {name: np.empty_like(self._U) for name in ("g", "z", "r", "p", "q")}
+            self._newton["free"] = np.empty(self._U.shape, np.bool_)
+        S, M = self._cast(model)
+        work = self.product_cost + sweeps * self.sweep_cost
+        arrays = (self._source, self._U, self._D, self._newton["g"])
+        parts = self._spread(_kernels().face, work, *arrays, self._pending, M, S, last=(sweeps,))
+        self._pending = 0.0
+        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2))
+
+    def cg_start(self, tau: float, model: RowModel, UD: Array) -> tuple[Array, Array]:
+        """Shorten D to tau D; residual r of the model on the entries free to move; r'r and U'r."""
+        w = self._newton
+        for name in ("z", "p", "q"):
+            w[name].fill(0)
+        arrays = (self._U, self._D, w["g"], w["r"], w["free"])
+        return self._cg(_kernels().cg_start, model, UD, *arrays, tau)
+
+    def cg_step(self, alpha: float, beta: float, model: RowModel, UR: Array) -> tuple[Array, Array]:
+        """p = r + beta p, z += alpha p, r -= alpha A[p]; r'r and U'r."""
+        w = self._newton
+        return self._cg(_kernels().cg_step, model, UR, self._U, w["z"], w["r"], w["p"], w["q"], w["free"], alpha, beta)
+
+    def project(self) -> tuple[Slope, Array]:
+        """Make z the direction from U + D to the projection of U + D + z; the model along it, and D'z."""
+        w = self._newton
+        parts = self._spread(_kernels().project, 3 * self.sweep_cost, self._U, self._D, w["g"], w["z"])
+        return Slope(float(_total(parts, 0)), _total(parts, 2), _total(parts, 3)), _total(parts, 1)
+
+    def combine(self, tau: float) -> Array:
+        """Second pass: D += tau z; X'D."""
+        arrays = (self._source, self._D, self._newton["z"])
+        parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, self.shape[1])
+        return _total(parts, 0) / self.scale
+
+    def _cg(self, kernel: Any, model: RowModel, cross: Array, *arguments: Any) -> tuple[Array, Array]:
+        S, C = model.S.astype(self.dtype), (model.coupling * cross.T).astype(self.dtype)
+        parts = self._spread(kernel, 4 * self.sweep_cost, *arguments, S, C)
+        return _total(parts, 0), _total(parts, 1)
+
+    # -- everything but descent ----------------------------------------------------------------------------------
+
+    def map(self, rule: Callable[[Array, Array], Array], M: Array) -> tuple[Array, Array]:
+        """Replace every block of codes by ``rule(U_block, X_block @ M)``; P and Q of the new codes."""
+        U, pull = self.codes, (M / self.scale).astype(self.dtype)
+
+        def task(lo: int, hi: int) -> None:
+            for i in range(lo, hi, 4096):
+                j = min(i + 4096, hi)
+                U[i:j] = rule(U[i:j], self._X[i:j] @ pull)
+
+        spread(task, self.shape[0], self.product_cost)
+        return self.sums()
+
+    def solve(self, model: RowModel) -> Array:
+        """Codes that minimise the model row by row, coupling left out (it is convex: solved to rounding)."""
+        pull = (model.M / self.scale).astype(self.dtype)
+        work = self.product_cost + _TRANSFORM_SWEEPS * self.sweep_cost
+        codes = np.empty((self.shape[0], self.k), self.dtype)
+        arguments = (self._source, codes, pull, np.ascontiguousarray(model.S))
+        self._spread(_kernels().solve_rows, work, *arguments, last=(_TRANSFORM_SWEEPS,))
+        return codes
+
+    def norm2(self) -> float:
+        """||X||^2."""
+        values = _locked(self._X.data[:, None] if sparse.issparse(self._X) else self._X)
+        kernel = _kernels().squares
+        return float(sum(spread(lambda lo, hi: kernel(values, self.scale, lo, hi), len(values), 2.0 * values.size)))
+
+    def gram_norm2(self) -> float:
+        """||XX'||^2 = ||X'X||^2, in tiles on the cheaper side."""
+        tiles = _sparse_tiles if sparse.issparse(self._X) else _dense_tiles
+        return float(sum(tiles(self._X, self.scale**2)))
+
+    def triangle(self) -> Array | None:
+        """R with ``R'R = [X U]'[X U]`` (triangular, block by block), or None where there are too many features."""
+        if self.shape[1] > _TRIANGLE:
+            return None
+        U, R = self.codes, np.empty((0, self.shape[1] + self.k))
+        for i in range(0, self.shape[0], 4 * _TRIANGLE):
+            X = self._X[i : i + 4 * _TRIANGLE]
+            block = (X.toarray() if sparse.issparse(X) else X).astype(np.float64) / self.scale
+            R = np.linalg.qr(np.vstack([R, np.hstack([block, U[i : i + 4 * _TRIANGLE]])]), mode="r")
+        return R
+
+    def _cast(self, model: RowModel) -> tuple[Array, Array]:
+        return model.S.astype(self.dtype), (model.M / self.scale).astype(self.dtype)
+
+    def _spread(self, kernel: Any, work: float, *arguments: Any, last: tuple[int, ...] = ()) -> list[Any]:
+        """Run a kernel on all rows, split among the threads."""
+        block = self._block
+        return spread(lambda lo, hi: kernel(*arguments, lo, hi, block, *last), self.shape[0], work, block)
+
+
+def _kernels() -> Any:
+    """The compiled loops; imported at the first fit, because numba takes longer to import than all else together."""
+    from dspnmf import kernels
+
+    return kernels
+
+
+def _total(parts: list[Any], which: int) -> Any:
+    """Sum one result over the threads; a kernel with one result returns it bare."""
+    return sum(part[which] if isinstance(part, tuple) else part for part in parts)
+
+
+def _locked(array: Array) -> Array:
+    """A read-only view: one compiled signature serves writable and read-only arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _kernel_view(X: Any) -> Any:
+    """X as the kernels take it: an array, or the three arrays of a CSR matrix."""
+    if sparse.issparse(X):
+        return _locked(X.data), _locked(X.indices), _locked(X.indptr)
+    return _locked(np.asarray(X))
+
+
+def _dense_tiles(X: Array, unit: float) -> Iterator[float]:
+    """Squared norms of the tiles of X'X (or XX' where that is smaller); what lies below the diagonal counts twice."""
+    A = X if X.shape[0] >= X.shape[1] else X.T
+    for i in range(0, A.shape[1], _TILE):
+        for j in range(0, i + 1, _TILE):
+            left, right = A[:, i : i + _TILE], A[:, j : j + _TILE]
+            tile = np.zeros((left.shape[1], right.shape[1]))
+            for row in range(0, A.shape[0], 8 * _TILE):
+                rows = slice(row, row + 8 * _TILE)
+                tile += left[rows].T @ right[rows]
+            tile /= unit
+            yield (1 if i == j else 2) * float(np.vdot(tile, tile))
+
+
+def _sparse_tiles(X: Any, unit: float) -> Iterator[float]:
+    """The same for sparse X, on the side with fewer multiplications."""
+    per_row = np.diff(X.indptr).astype(np.float64)
+    per_column = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    A = X.astype(np.float64)
+    if per_row @ per_row < per_column @ per_column:
+        A = A.T.tocsr()
+    other = A.T.tocsr()
+    for i in range(0, A.shape[0], _TILE):
+        tile = (A[i : i + _TILE] @ other).data / unit
+        yield float(tile @ tile)

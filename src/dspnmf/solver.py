@@ -1,0 +1,185 @@
+"""The loop: a convex model of the objective, lowered on the small side, and an exact step.
+
+One iteration of a descent, at lam = 1 (D and U are n x k and stay with the rows; everything else is small):
+
+1. the terms' model around U: curvature S, pull M, coupling
+2. the rows find a direction D that lowers the model (`hals` in one look, `newton_cg` in two)
+3. they return PD = X'D, U'D, D'D: from these follows the objective along U + t D, a quartic
+4. t minimises it on [0, 1]
+5. U += t D, P += t PD, Q += t (U'D + D'U) + t^2 D'D; then V by HALS sweeps on P and Q alone
+
+D is a descent direction because the model is convex and has the objective's gradient; t minimises the objective on a
+segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V. So no iteration goes up.
+
+The multiplicative rules (`dspnmf.rules`) run in the same loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from dspnmf.rows import ArrayRows, RowModel, Sums
+from dspnmf.rows._model import Array
+from dspnmf.terms import Objective, State
+
+_COMPONENT_SWEEPS = 10  # at most; they cost no look at X
+
+
+class Update(Protocol):
+    """One iteration: new codes in `rows`, new small arrays out."""
+
+    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+        """Advance by one iteration."""
+
+
+def iterate(rows: ArrayRows, objective: Objective, Vt: Array, update: Update) -> Iterator[tuple[float, State]]:
+    """Yield objective and state at the start and after every iteration, for ever: who listens decides when to stop."""
+    P, Q = rows.sums()
+    s = State(Vt, P, Q)
+    while True:
+        yield objective.value(s), s
+        s = update(rows, objective, s)
+
+
+@dataclass
+class Descent:
+    """Steps 1 to 5, with the inner solver `inner` (`Hals` or `NewtonCG`)."""
+
+    inner: Callable[[ArrayRows, RowModel], Sums]
+
+    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+        """One iteration that never goes up."""
+        d = self.inner(rows, objective.model(s))
+        t = best_step(objective.along(s, d))
+        rows.step(t)
+        P = s.P + t * d.PD
+        Q = s.Q + t * (d.UD + d.UD.T) + t * t * d.DD
+        return State(components(s.Vt, P, Q), P, Q)
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Converged when an iteration changes the objective by at most `tol` of its value, or by no more than rounding.
+
+    Neither depends on the unit of X or on the weights. ``tol=0`` never stops.
+    """
+
+    tol: float
+    resolution: float = 0.0
+
+    def __call__(self, before: float, now: float) -> bool:
+        """Whether the iteration from `before` to `now` was the last one needed."""
+        return self.tol > 0 and abs(before - now) <= max(self.tol * abs(now), self.resolution)
+
+
+def best_step(c: Array) -> float:
+    """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; 0 where nothing lies below zero."""
+    size = np.abs(c).max()
+    if not size > 0:
+        return 0.0
+    c = c / size
+    stationary = np.roots([4 * c[3], 3 * c[2], 2 * c[1], c[0]])
+    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
+    candidates = np.append(real[(real > 0) & (real < 1)], 1.0)
+    values = candidates * (c[0] + candidates * (c[1] + candidates * (c[2] + candidates * c[3])))
+    best = int(values.argmin())
+    return float(candidates[best]) if values[best] < 0 else 0.0
+
+
+def components(Vt: Array, P: Array, Q: Array) -> Array:
+    """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
+    from dspnmf import kernels
+
+    Vt, block = Vt.copy(), min(128, len(Vt))
+    first, _ = kernels.sweep_rows(Vt, P, Q, 0, len(Vt), block, 1)
+    for _ in range(_COMPONENT_SWEEPS - 1):
+        last, _ = kernels.sweep_rows(Vt, P, Q, 0, len(Vt), block, 1)
+        if last <= 0.01 * first:
+            break
+    return Vt
+
+
+@dataclass
+class Hals:
+    """The model without coupling, by sweeps in one look at the rows; their number follows what they achieve.
+
+    `sweeps` is fixed if given. Otherwise it moves by one from look to look: up while the last sweep still changed more
+    than a tenth of what the first did, down when it did not, and never beyond what half a look at X costs.
+    """
+
+    sweeps: int | None = None
+    _now: int = field(default=2, init=False)
+
+    def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
+        """One look."""
+        if self.sweeps is not None:
+            return rows.look(model, self.sweeps)[0]
+        d, settled = rows.look(model, self._now)
+        most = int(np.clip(rows.product_cost / rows.sweep_cost, 2, 10))
+        self._now = int(np.clip(self._now + (1 if settled > 0.1 else -1), 1, most))
+        return d
+
+
+@dataclass
+class NewtonCG:
+    """The whole model, coupling included: two sweeps find the face, conjugate gradients the point on it.
+
+    (a) two sweeps from U, (b) the exact step of the model along them, (c) conjugate gradients on the entries that are
+    positive or would become so, (d) projection, and the exact step of the model along the projected direction.
+    `steps` bounds (c); if not given, the bound follows what a look at X costs, and (c) ends when the residual has
+    fallen to a tenth.
+    """
+
+    steps: int | None = None
+    reduction: float = 0.1
+
+    def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
+        """Two looks at X, and the steps between them without it."""
+        along = rows.face(model, sweeps=2)
+        tau = _model_step(along.slope, along.UD, along.DD, model)
+        UD, DD = tau * along.UD, tau * tau * along.DD
+        self._conjugate_gradients(rows, model, tau, UD)
+        onward, Dz = rows.project()
+        slope = onward.slope + float(np.vdot(Dz, model.S)) + model.coupling * float(np.vdot(UD.T, onward.UD))
+        more = _model_step(slope, onward.UD, onward.DD, model)
+        UD = UD + more * onward.UD
+        DD = DD + more * (Dz + Dz.T) + more * more * onward.DD
+        return Sums(rows.combine(more), UD, DD)
+
+    def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, UD: Array) -> None:
+        RR, UR = rows.cg_start(tau, model, UD)
+        steps, reduction = self._effort(rows)
+        start = energy = float(np.trace(RR))
+        alpha = beta = 0.0
+        for _ in range(steps):
+            if energy <= reduction**2 * start:
+                break
+            curvature = _curvature(UR, RR, model) - (beta * energy / alpha if alpha else 0.0)
+            if curvature <= 0:
+                break
+            alpha = energy / curvature
+            RR, UR = rows.cg_step(alpha, beta, model, UR)
+            energy, before = float(np.trace(RR)), energy
+            beta = energy / before
+
+    def _effort(self, rows: ArrayRows) -> tuple[int, float]:
+        if self.steps is not None:
+            return self.steps, 0.0
+        return int(np.clip(1.5 * rows.product_cost / rows.sweep_cost, 8, 20)), self.reduction
+
+
+def _curvature(UD: Array, DD: Array, model: RowModel) -> float:
+    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U)``."""
+    return float(np.vdot(DD, model.S)) + model.coupling * float(np.vdot(UD, UD.T))
+
+
+def _model_step(slope: float, UD: Array, DD: Array, model: RowModel) -> float:
+    """The step in [0, 1] that minimises the model along D."""
+    curvature = _curvature(UD, DD, model)
+    if slope >= 0:
+        return 0.0
+    return 1.0 if curvature <= -slope else -slope / curvature

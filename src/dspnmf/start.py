@@ -1,0 +1,70 @@
+"""Where a fit begins: random, the NNDSVD family, or given.
+
+A start is drawn in float64 from one seed, whatever the data are stored in, so every back end begins at the same point.
+Codes of a structured start are then scaled by the factor that is best for the structure term (`scale_to_structure`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
+
+from dspnmf.rows._model import Array
+
+_ROWS_AT_ONCE = 2**16
+
+
+def random(shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: Any) -> tuple[Array, Array]:
+    """Half-normal entries with the size of ``sqrt(mean(X) / k)``: U (n x k) in X's precision, V' (m x k) in float64."""
+    size = np.sqrt(mean / k)
+    Vt = size * np.abs(rng.standard_normal((shape[1], k)))
+    U = np.empty((shape[0], k), dtype)
+    for i in range(0, shape[0], _ROWS_AT_ONCE):
+        block = U[i : i + _ROWS_AT_ONCE]
+        block[:] = size * np.abs(rng.standard_normal(block.shape))
+    return U, Vt
+
+
+def nndsvd(
+    X: Any, k: int, fill: str, mean: float, scale: float, rng: np.random.RandomState, dtype: Any
+) -> tuple[Array, Array]:
+    """Non-negative double SVD of ``X / scale`` (Boutsidis & Gallopoulos, Pattern Recognition 41(4), 2008).
+
+    Of every singular pair the half (positive or negative part) with more weight is kept. `fill` says what stands in for
+    zeros: nothing (""), ``sqrt(mean / k)`` ("a") or random numbers a hundredth of that ("ar").
+    """
+    left, singular, right = randomized_svd(X, k, random_state=rng)
+    singular = singular.astype(np.float64) / scale
+    U, Vt = np.zeros((X.shape[0], k)), np.zeros((X.shape[1], k))
+    for a in range(len(singular)):
+        u, v = left[:, a].astype(np.float64), right[a].astype(np.float64)
+        if a == 0:
+            u, v = np.abs(u), np.abs(v)
+        halves = [(np.maximum(sign * u, 0), np.maximum(sign * v, 0)) for sign in (1, -1)]
+        u, v = max(halves, key=lambda half: float(np.linalg.norm(half[0]) * np.linalg.norm(half[1])))
+        norm_u, norm_v = np.linalg.norm(u), np.linalg.norm(v)
+        if norm_u * norm_v > 0:
+            U[:, a] = np.sqrt(singular[a] * norm_u * norm_v) * u / norm_u
+            Vt[:, a] = np.sqrt(singular[a] * norm_u * norm_v) * v / norm_v
+    if fill:
+        size = np.sqrt(mean / k)
+        for factor in (U, Vt):
+            empty = factor <= 1e-6 * size
+            factor[empty] = size if fill == "a" else np.abs(size * rng.standard_normal(int(empty.sum())) / 100)
+    return U.astype(dtype), Vt
+
+
+def mean(X: Any) -> float:
+    """The mean of X, summed in float64."""
+    if sparse.issparse(X):
+        return float(X.data.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
+    return float(X.mean(dtype=np.float64))
+
+
+def scale_to_structure(P: Array, Q: Array) -> float:
+    """The c that minimises ``||XX' - c^2 UU'||``; 1 where there is nothing to scale."""
+    size, overlap = float(np.vdot(Q, Q)), float(np.vdot(P, P))
+    return float(np.sqrt(overlap / size)) if size > 0 and overlap > 0 else 1.0
