@@ -271,23 +271,28 @@ def squares(values: Any, scale: float, lo: int, hi: int) -> float:
 
 
 @compiled
-def face(X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
-    """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D; <g,D>, U'D, D'D."""
+def face(
+    X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int
+) -> Any:
+    """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
+
+    Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
+    """
     k = S.shape[0]
-    UD, DD = np.zeros((k, k)), np.zeros((k, k))
+    UD, DD, UA, AA, DA = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     square = np.empty((k, k), U.dtype)
     Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
-    G = np.empty((block, k), U.dtype)
-    inverse, step = inverse_diagonal(S), U.dtype.type(t)
-    slope = 0.0
+    G, A = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
+    inverse, step, zero = inverse_diagonal(S), U.dtype.type(t), U.dtype.type(0)
+    slope, slope_A = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ub, Db, gb, Gb = U[i:j], D[i:j], g[i:j], G[:width]
+        Ub, Db, gb, Gb, Ab = U[i:j], D[i:j], g[i:j], G[:width], A[:width]
         pull(X, M, i, j, Gb)
         for b in range(width):
             for a in range(k):
-                u = max(Ub[b, a] + step * Db[b, a], U.dtype.type(0))
+                u = max(Ub[b, a] + step * Db[b, a], zero)
                 Ub[b, a] = u
                 Yt[a, b] = u
                 Gt[a, b] = Gb[b, a]
@@ -296,29 +301,48 @@ def face(X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: 
             sweep(Yt, Gt, S, inverse, rest, width)
         for b in range(width):
             for a in range(k):
+                y = Yt[a, b]
                 gb[b, a] -= Gb[b, a]
-                Db[b, a] = Yt[a, b] - Ub[b, a]
+                Db[b, a] = y - Ub[b, a]
+                Ab[b, a] = Db[b, a] if y == 0 else zero
                 slope += gb[b, a] * Db[b, a]
+                slope_A += gb[b, a] * Ab[b, a]
         add_gram(Ub, Db, square, UD)
         add_gram(Db, Db, square, DD)
-    return slope, UD, DD
+        add_gram(Ub, Ab, square, UA)
+        add_gram(Ab, Ab, square, AA)
+        add_gram(Db, Ab, square, DA)
+    return slope, UD, DD, slope_A, UA, AA, DA
 
 
 @compiled
-def cg_start(U: Any, D: Any, g: Any, r: Any, free: Any, tau: float, S: Any, C: Any, lo: int, hi: int, block: int) -> Any:
-    """``D *= tau``; residual r of the model there on its free entries (``A[D] = D S + U C``); r'r and U'r."""
+def precondition(r: Any, free: Any, T: Any, u: Any) -> float:
+    """``u = r T`` on the free entries of a block; returns <r,u>."""
+    np.dot(r, T, u)
+    rf, uf, ff = r.reshape(-1), u.reshape(-1), free.reshape(-1)
+    energy = 0.0
+    for e in range(uf.size):
+        uf[e] = uf[e] if ff[e] else 0
+        energy += rf[e] * uf[e]
+    return energy
+
+
+@compiled
+def cg_start(U: Any, D: Any, g: Any, r: Any, u: Any, free: Any, tau: float, sigma: float, S: Any, C: Any, T: Any, lo: int, hi: int, block: int) -> Any:
+    """Shorten D by tau, its part that ends at zero by sigma; residual r of the model there on the free entries
+    (``A[D] = D S + U C``), u = r T; <r,u>, U'u, u'u."""
     k = S.shape[0]
-    RR, UR = np.zeros((k, k)), np.zeros((k, k))
+    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
     square = np.empty((k, k), U.dtype)
     DS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    scale, zero = U.dtype.type(tau), U.dtype.type(0)
+    scale, scale_A, zero = U.dtype.type(tau), U.dtype.type(sigma), U.dtype.type(0)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ub, Db, gb, rb, fb = U[i:j], D[i:j], g[i:j], r[i:j], free[i:j]
+        Ub, Db, gb, rb, ub, fb = U[i:j], D[i:j], g[i:j], r[i:j], u[i:j], free[i:j]
         for b in range(width):
             for a in range(k):
-                Db[b, a] *= scale
+                Db[b, a] *= scale_A if Ub[b, a] + Db[b, a] == 0 else scale
         np.dot(Db, S, DS[:width])
         np.dot(Ub, C, UC[:width])
         for b in range(width):
@@ -327,34 +351,39 @@ def cg_start(U: Any, D: Any, g: Any, r: Any, free: Any, tau: float, S: Any, C: A
                 is_free = Ub[b, a] + Db[b, a] > 0 or slope < 0
                 fb[b, a] = is_free
                 rb[b, a] = -slope if is_free else zero
-        add_gram(rb, rb, square, RR)
-        add_gram(Ub, rb, square, UR)
-    return RR, UR
+        energy += precondition(rb, fb, T, ub)
+        add_gram(Ub, ub, square, Uu)
+        add_gram(ub, ub, square, uu)
+    return energy, Uu, uu
 
 
 @compiled
-def cg_step(U: Any, z: Any, r: Any, p: Any, q: Any, free: Any, a_: float, b_: float, S: Any, C: Any, lo: int, hi: int, block: int) -> Any:
-    """One conjugate-gradient step in one look (Chronopoulos & Gear 1989; q = A[p] by recurrence); r'r and U'r."""
+def cg_step(
+    U: Any, z: Any, r: Any, u: Any, p: Any, q: Any, free: Any, alpha: float, beta: float, S: Any, C: Any, T: Any, lo: int, hi: int, block: int
+) -> Any:
+    """One preconditioned conjugate-gradient step in one look (q = A[p] by recurrence, Chronopoulos & Gear 1989)."""
     k = S.shape[0]
-    RR, UR = np.zeros((k, k)), np.zeros((k, k))
+    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
     square = np.empty((k, k), U.dtype)
-    rS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    alpha, beta, zero = U.dtype.type(a_), U.dtype.type(b_), U.dtype.type(0)
-    rSf, UCf = rS.reshape(-1), UC.reshape(-1)
+    uS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
+    step, mix, zero = U.dtype.type(alpha), U.dtype.type(beta), U.dtype.type(0)
+    uSf, UCf = uS.reshape(-1), UC.reshape(-1)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Ub, rb = U[i:j], r[i:j]
-        np.dot(rb, S, rS[: j - i])
+        Ub, rb, ub, fb = U[i:j], r[i:j], u[i:j], free[i:j]
+        np.dot(ub, S, uS[: j - i])
         np.dot(Ub, C, UC[: j - i])
-        rf, pf, qf, zf, ff = rb.reshape(-1), p[i:j].reshape(-1), q[i:j].reshape(-1), z[i:j].reshape(-1), free[i:j].reshape(-1)
+        rf, uf, ff = rb.reshape(-1), ub.reshape(-1), fb.reshape(-1)
+        pf, qf, zf = p[i:j].reshape(-1), q[i:j].reshape(-1), z[i:j].reshape(-1)
         for e in range(rf.size):
-            pf[e] = rf[e] + beta * pf[e]
-            qf[e] = (rSf[e] + UCf[e] if ff[e] else zero) + beta * qf[e]
-            zf[e] += alpha * pf[e]
-            rf[e] -= alpha * qf[e]
-        add_gram(rb, rb, square, RR)
-        add_gram(Ub, rb, square, UR)
-    return RR, UR
+            pf[e] = uf[e] + mix * pf[e]
+            qf[e] = (uSf[e] + UCf[e] if ff[e] else zero) + mix * qf[e]
+            zf[e] += step * pf[e]
+            rf[e] -= step * qf[e]
+        energy += precondition(rb, fb, T, ub)
+        add_gram(Ub, ub, square, Uu)
+        add_gram(ub, ub, square, uu)
+    return energy, Uu, uu
 
 
 @compiled
@@ -480,3 +509,4 @@ def solve_rows(X: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, s
                     size = max(size, abs(g[a]) / np.sqrt(S[a, a]))
             active_set(S, g, y, members, L, z, 1e-12 * size)
             out[i + b] = y
+

@@ -23,10 +23,12 @@ from typing import Protocol
 import numpy as np
 
 from dspnmf.rows import ArrayRows, RowModel, Sums
+from dspnmf.rows.array import Slope
 from dspnmf.rows._model import Array
 from dspnmf.terms import Objective, State
 
 _COMPONENT_SWEEPS = 10  # at most; they cost no look at X
+_ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
 
 class Update(Protocol):
@@ -107,20 +109,20 @@ def components(Vt: Array, P: Array, Q: Array) -> Array:
 class Hals:
     """The model without coupling, by sweeps in one look at the rows; their number follows what they achieve.
 
-    `sweeps` is fixed if given. Otherwise it moves by one from look to look: up while the last sweep still changed more
-    than a tenth of what the first did, down when it did not, and never beyond what half a look at X costs.
+    `sweeps` is fixed if given. Otherwise it begins at what half an iteration's other work would pay for, and moves by
+    one from look to look: down when the last sweep changed less than a tenth of what the first did, up again when not.
     """
 
     sweeps: int | None = None
-    _now: int = field(default=2, init=False)
+    _now: int = field(default=0, init=False)
 
     def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
         """One look."""
         if self.sweeps is not None:
             return rows.look(model, self.sweeps)[0]
-        d, settled = rows.look(model, self._now)
-        most = int(np.clip(rows.product_cost / rows.sweep_cost, 2, 10))
-        self._now = int(np.clip(self._now + (1 if settled > 0.1 else -1), 1, most))
+        most = int(np.clip((2 * rows.product_cost + _ITERATION_COST) / (2 * rows.sweep_cost), 2, 20))
+        d, settled = rows.look(model, self._now or most)
+        self._now = int(np.clip((self._now or most) + (1 if settled > 0.1 else -1), 1, most))
         return d
 
 
@@ -139,37 +141,58 @@ class NewtonCG:
 
     def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
         """Two looks at X, and the steps between them without it."""
-        along = rows.face(model, sweeps=2)
-        tau = _model_step(along.slope, along.UD, along.DD, model)
-        UD, DD = tau * along.UD, tau * tau * along.DD
-        self._conjugate_gradients(rows, model, tau, UD)
-        onward, Dz = rows.project()
-        slope = onward.slope + float(np.vdot(Dz, model.S)) + model.coupling * float(np.vdot(UD.T, onward.UD))
-        more = _model_step(slope, onward.UD, onward.DD, model)
-        UD = UD + more * onward.UD
-        DD = DD + more * (Dz + Dz.T) + more * more * onward.DD
+        D, A, DA = rows.face(model, sweeps=2)
+        tau, sigma = _face_steps(D, A, DA, model)
+        rest = tau - sigma  # D becomes tau D - rest A
+        UD = tau * D.UD - rest * A.UD
+        DD = tau * tau * D.DD - tau * rest * (DA + DA.T) + rest * rest * A.DD
+        self._conjugate_gradients(rows, model, tau, sigma, UD)
+        z, Dz = rows.project()
+        slope = z.slope + float(np.vdot(Dz, model.S)) + model.coupling * float(np.vdot(UD.T, z.UD))
+        more = _model_step(slope, z.UD, z.DD, model)
+        UD = UD + more * z.UD
+        DD = DD + more * (Dz + Dz.T) + more * more * z.DD
         return Sums(rows.combine(more), UD, DD)
 
-    def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, UD: Array) -> None:
-        RR, UR = rows.cg_start(tau, model, UD)
+    def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, sigma: float, UD: Array) -> None:
+        inverse = _inverse(model.S, 1e-6 if rows.dtype == np.float32 else 1e-12)
+        along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
-        start = energy = float(np.trace(RR))
-        alpha = beta = 0.0
+        start, alpha, beta = along.slope, 0.0, 0.0
         for _ in range(steps):
-            if energy <= reduction**2 * start:
+            if along.slope <= reduction**2 * start:
                 break
-            curvature = _curvature(UR, RR, model) - (beta * energy / alpha if alpha else 0.0)
+            curvature = _curvature(along.UD, along.DD, model) - (beta * along.slope / alpha if alpha else 0.0)
             if curvature <= 0:
                 break
-            alpha = energy / curvature
-            RR, UR = rows.cg_step(alpha, beta, model, UR)
-            energy, before = float(np.trace(RR)), energy
-            beta = energy / before
+            alpha, before = along.slope / curvature, along.slope
+            along = rows.cg_step(alpha, beta, model, along.UD, inverse)
+            beta = along.slope / before
 
     def _effort(self, rows: ArrayRows) -> tuple[int, float]:
         if self.steps is not None:
             return self.steps, 0.0
-        return int(np.clip(1.5 * rows.product_cost / rows.sweep_cost, 8, 20)), self.reduction
+        steps = (2 * rows.product_cost + _ITERATION_COST) / (5 * rows.sweep_cost)  # a step is five products with k x k
+        return int(np.clip(steps, 8, 24)), self.reduction
+
+
+def _inverse(S: Array, floor: float) -> Array:
+    """Inverse of S with its eigenvalues kept above `floor` of the largest: a preconditioner, so any such serves."""
+    values, vectors = np.linalg.eigh(S)
+    return (vectors / np.maximum(values, max(floor * values[-1], np.finfo(np.float64).tiny))) @ vectors.T
+
+
+def _face_steps(D: Slope, A: Slope, DA: Array, model: RowModel) -> tuple[float, float]:
+    """How far to go along D, and along its part A that ends at zero: all of A where the model falls along that."""
+    F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
+    mixed = float(np.vdot(DA - A.DD, model.S)) + model.coupling * float(np.vdot(A.UD.T, F.UD))  # <A[A], F>
+    tau = _model_step(F.slope + mixed, F.UD, F.DD, model)
+    value = A.slope + _curvature(A.UD, A.DD, model) / 2
+    value += tau * (F.slope + mixed) + tau * tau * _curvature(F.UD, F.DD, model) / 2
+    if value < 0:
+        return tau, 1.0
+    tau = _model_step(D.slope, D.UD, D.DD, model)
+    return tau, tau
 
 
 def _curvature(UD: Array, DD: Array, model: RowModel) -> float:

@@ -22,7 +22,7 @@ _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active
 
 
 class Slope(NamedTuple):
-    """Model along a direction: <g,D> and the k x k sums its curvature follows from."""
+    """Model along a direction D: its slope there, and the k x k sums its curvature follows from."""
 
     slope: float
     UD: Array
@@ -88,30 +88,35 @@ class ArrayRows:
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
-    def face(self, model: RowModel, sweeps: int) -> Slope:
-        """First pass: half the gradient g, and in D the direction of a few sweeps."""
+    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Array]:
+        """First pass: half the gradient g, and in D the direction of a few sweeps.
+
+        Returns the model along D, along its part A that ends at zero, and D'A.
+        """
         if not self._newton:
-            self._newton = {name: np.empty_like(self._U) for name in ("g", "z", "r", "p", "q")}
+            self._newton = {name: np.empty_like(self._U) for name in ("g", "z", "r", "u", "p", "q")}
             self._newton["free"] = np.empty(self._U.shape, np.bool_)
         S, M = self._cast(model)
         work = self.product_cost + sweeps * self.sweep_cost
         arrays = (self._source, self._U, self._D, self._newton["g"])
         parts = self._spread(_kernels().face, work, *arrays, self._pending, M, S, last=(sweeps,))
         self._pending = 0.0
-        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2))
+        total = [_total(parts, which) for which in range(7)]
+        return Slope(*total[:3]), Slope(*total[3:6]), total[6]
 
-    def cg_start(self, tau: float, model: RowModel, UD: Array) -> tuple[Array, Array]:
-        """Shorten D to tau D; residual r of the model on the entries free to move; r'r and U'r."""
+    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
+        """Shorten D by tau, its part A by sigma; residual r of the model on the entries free to move, u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
         for name in ("z", "p", "q"):
             w[name].fill(0)
-        arrays = (self._U, self._D, w["g"], w["r"], w["free"])
-        return self._cg(_kernels().cg_start, model, UD, *arrays, tau)
+        arrays = (self._U, self._D, w["g"], w["r"], w["u"], w["free"])
+        return self._cg(_kernels().cg_start, model, UD, inverse, *arrays, tau, sigma)
 
-    def cg_step(self, alpha: float, beta: float, model: RowModel, UR: Array) -> tuple[Array, Array]:
-        """p = r + beta p, z += alpha p, r -= alpha A[p]; r'r and U'r."""
+    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
+        """p = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
-        return self._cg(_kernels().cg_step, model, UR, self._U, w["z"], w["r"], w["p"], w["q"], w["free"], alpha, beta)
+        arrays = (self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
+        return self._cg(_kernels().cg_step, model, Uu, inverse, *arrays, alpha, beta)
 
     def project(self) -> tuple[Slope, Array]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, and D'z."""
@@ -125,10 +130,10 @@ class ArrayRows:
         parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, self.shape[1])
         return _total(parts, 0) / self.scale
 
-    def _cg(self, kernel: Any, model: RowModel, cross: Array, *arguments: Any) -> tuple[Array, Array]:
-        S, C = model.S.astype(self.dtype), (model.coupling * cross.T).astype(self.dtype)
-        parts = self._spread(kernel, 4 * self.sweep_cost, *arguments, S, C)
-        return _total(parts, 0), _total(parts, 1)
+    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, *arguments: Any) -> Slope:
+        small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
+        parts = self._spread(kernel, 5 * self.sweep_cost, *arguments, *small)
+        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2))
 
     # -- everything but descent ----------------------------------------------------------------------------------
 
