@@ -1,4 +1,4 @@
-"""The paper's data sets, min-max scaled, as the benchmarks use them (the two from files only where they are at hand)."""
+"""The paper's data sets, min-max scaled; the two that come from files only where they are at hand."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ import itertools
 import statistics
 import time
 
-import _report
 import numpy as np
 
+import _report
 from dspnmf._threads import team
 from dspnmf.rows import ArrayRows
 from dspnmf.solver import Descent, Hals, NewtonCG, Update, iterate
@@ -51,7 +51,9 @@ def main() -> None:
         X = np.random.default_rng(0).random(shape, dtype=np.float32)
         for name, update in (("hals, inner_iter=1", Hals(1)), ("hals, auto", Hals()), ("newton-cg, auto", NewtonCG())):
             bare, ours = bare_products(X), iteration(X, Descent(update))
-            rows.append((f"{shape[0]:,} x {shape[1]:,}", name, f"{ours * 1e3:.1f} ms", f"{bare * 1e3:.1f} ms", ours / bare))
+            rows.append(
+                (f"{shape[0]:,} x {shape[1]:,}", name, f"{ours * 1e3:.1f} ms", f"{bare * 1e3:.1f} ms", ours / bare)
+            )
     _report.table("Time per iteration", ("X", "solver", "iteration", "two bare products", "ratio"), rows)
     _report.versions()
 

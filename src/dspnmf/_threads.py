@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -72,5 +73,5 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
     cuts = [min(n, block * (blocks * part // parts)) for part in range(parts)] + [n]
     if parts == 1:
         return [task(0, n)]
-    others = [_pool(threads - 1).submit(task, lo, hi) for lo, hi in zip(cuts[1:-1], cuts[2:], strict=True)]
+    others = [_pool(threads - 1).submit(task, lo, hi) for lo, hi in pairwise(cuts[1:])]
     return [task(cuts[0], cuts[1]), *(other.result() for other in others)]

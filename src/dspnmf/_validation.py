@@ -39,8 +39,9 @@ def number(low: float, *, strict: bool = False) -> Allowed:
     """A finite number not below `low` (or above it)."""
 
     def test(value: Any) -> bool:
-        real = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and bool(np.isfinite(float(value)))
-        return real and (float(value) > low or (not strict and float(value) == low))
+        if not isinstance(value, Real) or _is_flag(value) or not np.isfinite(float(value)):
+            return False
+        return float(value) > low or (not strict and float(value) == low)
 
     return Allowed(test, f"a finite number {'>' if strict else '>='} {low:g}")
 
@@ -50,12 +51,16 @@ def either(*choices: Allowed) -> Allowed:
     return Allowed(lambda value: any(c.test(value) for c in choices), " or ".join(c.words for c in choices))
 
 
-FLAG = Allowed(lambda value: isinstance(value, bool | np.bool_), "True or False")
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+FLAG = Allowed(_is_flag, "True or False")
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    return isinstance(value, Integral) and not _is_flag(value)
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
@@ -120,12 +125,13 @@ def check_start(W: Any, H: Any, shape: tuple[int, int], k: int, largest: float) 
         factor = np.asarray(factor)
         if factor.shape != expected:
             raise ValueError(
-                f"{name} has shape {factor.shape}, but with n_components={k} and X of shape {shape} it must be {expected}."
+                f"{name} has shape {factor.shape}, but with n_components={k} and X of shape {shape} "
+                f"it must have shape {expected}."
             )
         if factor.dtype.kind not in "fiub" or not (np.isfinite(factor).all() and (factor >= 0).all()):
             raise ValueError(
-                f"{name} must hold finite numbers >= 0 (dtype {factor.dtype}): it is a start for a non-negative factor. "
-                "Replace negative, NaN and infinite entries."
+                f"{name} (dtype {factor.dtype}) must hold finite numbers >= 0, it starts a non-negative factor: "
+                "replace negative, NaN and infinite entries."
             )
         if not factor.any() and largest > 0:
             raise ValueError(
@@ -137,7 +143,9 @@ def check_start(W: Any, H: Any, shape: tuple[int, int], k: int, largest: float) 
 def check_no_start(W: Any, H: Any, init: str) -> None:
     """W and H mean nothing unless ``init="custom"``."""
     if W is not None or H is not None:
-        raise ValueError(f'W or H was given, but init={init!r} would ignore it: set init="custom", or leave W and H out.')
+        raise ValueError(
+            f'W or H was given, but init={init!r} would ignore it: set init="custom", or leave W and H out.'
+        )
 
 
 def check_rank_for_svd(init: str, k: int, shape: tuple[int, int]) -> None:
@@ -153,15 +161,16 @@ def check_codes(Z: Any, k: int) -> None:
     """Codes for inverse_transform have one column per component."""
     if Z.shape[1] != k:
         raise ValueError(
-            f"Z has {Z.shape[1]} columns, but this model has {k} components: pass what transform returned (n_samples, {k})."
+            f"Z has {Z.shape[1]} columns, but this model has {k} components: "
+            f"pass what transform returned, of shape (n_samples, {k})."
         )
 
 
 def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
     """Said only when it is true, with the number that says how far it is."""
     warnings.warn(
-        f"Stopped after max_iter={max_iter} iterations while the objective still changed by {change:.1e} of its value in "
-        f"the last one (tol={tol:.1e}). Increase max_iter, or raise tol if this is accurate enough.",
+        f"Stopped after max_iter={max_iter} iterations while the objective still changed by {change:.1e} of its "
+        f"value in the last one (tol={tol:.1e}). Increase max_iter, or raise tol if this is accurate enough.",
         ConvergenceWarning,
         stacklevel=4,
     )

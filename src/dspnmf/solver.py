@@ -23,8 +23,8 @@ from typing import Protocol
 import numpy as np
 
 from dspnmf.rows import ArrayRows, RowModel, Sums
-from dspnmf.rows.array import Slope
 from dspnmf.rows._model import Array
+from dspnmf.rows.array import Slope
 from dspnmf.terms import Objective, State
 
 _COMPONENT_SWEEPS = 10  # at most; they cost no look at X

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dspnmf.rows import RowModel, Sums
+from dspnmf.rows import ArrayRows, RowModel, Sums
 from dspnmf.rows._model import Array
 
 
@@ -41,13 +41,15 @@ class State:
 class Term(Protocol):
     """One summand of the objective, without its weight."""
 
-    norm2: float  # its value at U = 0; rounding of the value is relative to this
+    @property
+    def norm2(self) -> float:
+        """Its value at U = 0: rounding of `value` is relative to this."""
 
     def value(self, s: State) -> float:
         """The term at the current codes and components; free, but a difference of large numbers."""
 
-    def exact(self, Vt: Array, Rx: Array, Ru: Array) -> float:
-        """The same from the residuals: the columns of ``[Rx Ru]`` have the inner products of those of [X U]."""
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """The same from the residuals, for one more look at X; None where that is out of reach."""
 
     def model(self, s: State) -> RowModel:
         """Convex model of half the term around the codes, with its gradient."""
@@ -66,9 +68,9 @@ class Reconstruction:
         """``||X||^2 - 2 <V', P> + <VV', Q>``."""
         return self.norm2 - 2 * _dot(s.Vt, s.P) + _dot(s.VV, s.Q)
 
-    def exact(self, Vt: Array, Rx: Array, Ru: Array) -> float:
-        """``||Rx - Ru V||^2``."""
-        return float(np.linalg.norm(Rx - Ru @ Vt.T)) ** 2
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """Entry by entry."""
+        return rows.residual2(s.Vt)
 
     def model(self, s: State) -> RowModel:
         """The term is its own model."""
@@ -89,9 +91,9 @@ class GramSimilarity:
         """``||XX'||^2 - 2 ||X'U||^2 + ||U'U||^2``."""
         return self.norm2 - 2 * _dot(s.P, s.P) + _dot(s.Q, s.Q)
 
-    def exact(self, Vt: Array, Rx: Array, Ru: Array) -> float:
-        """``||Rx Rx' - Ru Ru'||^2``."""
-        return float(np.linalg.norm(Rx @ Rx.T - Ru @ Ru.T)) ** 2
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """Through a triangular factor of [X U]."""
+        return rows.gram_residual2()
 
     def model(self, s: State) -> RowModel:
         """Gauss-Newton: XX' enters by its gradient, ``||DU' + UD'||^2`` by curvature and coupling."""

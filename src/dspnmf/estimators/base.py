@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
@@ -24,7 +23,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
-from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, number, one_of, whole
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
 from dspnmf.rows import ArrayRows, RowModel
 from dspnmf.rows._model import Array
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
@@ -53,9 +52,7 @@ class Run(NamedTuple):
     converged: bool
 
 
-class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the family; a method says what it minimises (`_problem`) and how lam enters (`_lam`)."""
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
@@ -67,7 +64,7 @@ class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
         "tol": number(0),
         "inner_iter": AUTO_OR_COUNT,
         "normalize": FLAG,
-        "verbose": Allowed(lambda value: isinstance(value, int | np.integer | np.bool_) and value >= 0, "a count or a flag"),
+        "verbose": either(FLAG, whole(0)),
     }
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
@@ -89,7 +86,7 @@ class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
         self.fit_transform(X, W=W, H=H)
         return self
 
-    @with_callbacks  # type: ignore[untyped-decorator]  # scikit-learn is not typed
+    @with_callbacks
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
         """Learn the components of X and return its codes.
 
@@ -192,7 +189,9 @@ class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
             return rules.Multiplicative(RULES[name])
         return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
 
-    def _start(self, X: Any, rows: ArrayRows, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Array, Array]:
+    def _start(
+        self, X: Any, rows: ArrayRows, given: tuple[Any, Any], rng: np.random.RandomState
+    ) -> tuple[Array, Array]:
         """Codes and V' in the solver's units."""
         root = np.sqrt(self._lam)
         if self.init == "custom":
@@ -247,9 +246,10 @@ class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
             history.append(value)
             self._say(iteration, value * problem.unit)
             converged = done(history[-2], value)
-            run = Run(rows.codes, s, history, converged)
             stop = task.call_on_fit_task_end(
-                estimator=self, X=X, reconstruction_attributes=lambda run=run: self._fitted(rows, problem, run)
+                estimator=self,
+                X=X,
+                reconstruction_attributes=lambda s=s: self._fitted(rows, problem, Run(rows.codes, s, history, False)),
             )
             if converged or stop:
                 break
@@ -304,12 +304,11 @@ class Factorization(  # type: ignore[misc]  # scikit-learn is not typed
 
 
 def exact_values(rows: ArrayRows, objective: Objective, s: State) -> list[float]:
-    """The terms' values; from the residuals where they are too far below the numbers they are differences of."""
-    values = [term.value(s) for term in objective.terms]
-    lost = 1e-9 if rows.dtype == np.float64 else 1e-3
-    if any(value < lost * term.norm2 for value, term in zip(values, objective.terms, strict=True)):
-        R = rows.triangle()
-        if R is not None:
-            m = rows.shape[1]
-            return [term.exact(s.Vt, R[:, :m], R[:, m:]) for term in objective.terms]
-    return [max(value, 0.0) for value in values]
+    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
+    lost = 1e-9 if rows.dtype == np.float64 else 1e-4
+    values = []
+    for term in objective.terms:
+        value = term.value(s)
+        exact = term.exact(s, rows) if value < lost * term.norm2 else None
+        values.append(max(value, 0.0) if exact is None else exact)
+    return values

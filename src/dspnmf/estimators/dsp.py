@@ -29,8 +29,8 @@ class DSPNMF(Factorization):
     n_components : int, default=10
         Rank k.
     alpha : float, default=1.0
-        Weight of the structure term; the paper's is 1, 0 is plain NMF. Its effect depends on the unit of X: scaling X by
-        s has the effect of scaling alpha by s^2, so scale the data (the paper: min-max to [0, 1]) before comparing.
+        Weight of the structure term; the paper's is 1, 0 is plain NMF. Its effect depends on the unit of X: scaling X
+        by s has the effect of scaling alpha by s^2, so scale the data (the paper: min-max to [0, 1]) before comparing.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
         it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).

@@ -1,7 +1,7 @@
 """Rows in the memory of one machine: dense, SciPy sparse or memory-mapped.
 
 Requirements: X is n x m, float32 or float64, any layout, read-only allowed; CSR is the sparse form the kernels know.
-Nothing here makes sparse X dense (except blocks of it, in `triangle`) or holds an n x n array.
+Nothing here makes sparse X dense (a few rows at a time where residuals are wanted) or holds an n x n array.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dspnmf.rows._model import Array, RowModel, Sums
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 _TILE = 1024  # width of the tiles in which a Gram matrix is formed and forgotten
 _TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
+_RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
 
@@ -105,7 +106,7 @@ class ArrayRows:
         return Slope(*total[:3]), Slope(*total[3:6]), total[6]
 
     def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
-        """Shorten D by tau, its part A by sigma; residual r of the model on the entries free to move, u = r inverse; <r,u>, U'u, u'u."""
+        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
         for name in ("z", "p", "q"):
             w[name].fill(0)
@@ -113,7 +114,7 @@ class ArrayRows:
         return self._cg(_kernels().cg_start, model, UD, inverse, *arrays, tau, sigma)
 
     def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
-        """p = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
+        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
         arrays = (self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
         return self._cg(_kernels().cg_step, model, Uu, inverse, *arrays, alpha, beta)
@@ -169,16 +170,42 @@ class ArrayRows:
         tiles = _sparse_tiles if sparse.issparse(self._X) else _dense_tiles
         return float(sum(tiles(self._X, self.scale**2)))
 
-    def triangle(self) -> Array | None:
-        """R with ``R'R = [X U]'[X U]`` (triangular, block by block), or None where there are too many features."""
-        if self.shape[1] > _TRIANGLE:
+    def residual2(self, Vt: Array) -> float:
+        """||X - UV||^2 from the residuals themselves."""
+        U, V = self.codes, Vt.T.astype(self.dtype)
+        block = max(1, _RESIDUAL // self.shape[1])
+
+        def task(lo: int, hi: int) -> float:
+            total = 0.0
+            for i in range(lo, hi, block):
+                R = U[i : min(i + block, hi)] @ V
+                R -= self._dense(i, min(i + block, hi)) / self.dtype.type(self.scale)
+                total += float(np.vdot(R, R))
+            return total
+
+        return float(sum(spread(task, self.shape[0], 2.0 * self.shape[0] * self.shape[1] * self.k)))
+
+    def gram_residual2(self) -> float | None:
+        """||XX' - UU'||^2 from the residuals, or None where there are too many features for it.
+
+        With R the triangular factor of [X U] (built block by block), this is ``||R_x R_x' - R_u R_u'||^2``: the large
+        numbers cancel before they are squared.
+        """
+        n, m = self.shape
+        if m > _TRIANGLE:
             return None
-        U, R = self.codes, np.empty((0, self.shape[1] + self.k))
-        for i in range(0, self.shape[0], 4 * _TRIANGLE):
-            X = self._X[i : i + 4 * _TRIANGLE]
-            block = (X.toarray() if sparse.issparse(X) else X).astype(np.float64) / self.scale
-            R = np.linalg.qr(np.vstack([R, np.hstack([block, U[i : i + 4 * _TRIANGLE]])]), mode="r")
-        return R
+        U = self.codes
+        R: Any = np.empty((0, m + self.k))
+        for i in range(0, n, 4 * _TRIANGLE):
+            j = min(i + 4 * _TRIANGLE, n)
+            X = self._dense(i, j).astype(np.float64) / self.scale
+            R = np.linalg.qr(np.vstack([R, np.hstack([X, U[i:j]])]), mode="r")
+        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+
+    def _dense(self, lo: int, hi: int) -> Array:
+        """A block of rows as an array."""
+        X = self._X[lo:hi]
+        return X.toarray() if sparse.issparse(X) else X
 
     def _cast(self, model: RowModel) -> tuple[Array, Array]:
         return model.S.astype(self.dtype), (model.M / self.scale).astype(self.dtype)

@@ -1,0 +1,33 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONHASHSEED ?= 0
+
+.PHONY: demo test test-all check bench clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test,plot]"
+	touch $@
+
+demo: $(VENV)/.installed  ## fit digits, compare with plain NMF, write a picture
+	$(BIN)/python -m dspnmf.demo
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+
+test: check  ## every check but the slow studies
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: check  ## with the slow studies
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed  ## every benchmark, as tables
+	cd benchmarks && for file in [a-z]*.py; do ../$(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

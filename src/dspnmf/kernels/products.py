@@ -1,0 +1,139 @@
+"""The two products with a block of X, and the sums they make: the only kernels that know how X is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def compiled(function: Kernel) -> Kernel:
+    """Compile without the GIL; sums may be reordered and fused, NaN and infinity keep their meaning."""
+    return cast(Kernel, njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})(function))
+
+
+def pull(X: Any, M: Any, lo: int, hi: int, out: Any) -> None:
+    """``out = X[lo:hi] @ M``."""
+
+
+def push(X: Any, D: Any, lo: int, hi: int, work: Any, total: Any) -> None:
+    """``total += X[lo:hi].T @ D`` for the block ``D``; `work` is k x m scratch."""
+
+
+def features_scratch(X: Any, D: Any) -> Any:
+    """The scratch array `push` needs."""
+
+
+@overload(pull)
+def _pull(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+
+        def sparse(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+            data, indices, indptr = X
+            for i in range(lo, hi):
+                row = out[i - lo]
+                row[:] = 0
+                for q in range(indptr[i], indptr[i + 1]):
+                    x = data[q]
+                    weights = M[indices[q]]
+                    for a in range(row.size):
+                        row[a] += x * weights[a]
+
+        return sparse
+    if X.layout == "C":
+
+        def contiguous(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+            np.dot(X[lo:hi], M, out)
+
+        return contiguous
+
+    def strided(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+        np.dot(X[lo:hi].copy(), M, out)
+
+    return strided
+
+
+@overload(push)
+def _push(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+
+        def sparse(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+            data, indices, indptr = X
+            for i in range(lo, hi):
+                row = D[i - lo]
+                for q in range(indptr[i], indptr[i + 1]):
+                    x = data[q]
+                    sums = total[indices[q]]
+                    for a in range(row.size):
+                        sums[a] += x * row[a]
+
+        return sparse
+    if X.layout == "C":
+
+        def contiguous(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+            np.dot(D.T, X[lo:hi], work)
+            for a in range(work.shape[0]):
+                for j in range(work.shape[1]):
+                    total[j, a] += work[a, j]
+
+        return contiguous
+
+    def strided(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+        np.dot(D.T, X[lo:hi].copy(), work)
+        for a in range(work.shape[0]):
+            for j in range(work.shape[1]):
+                total[j, a] += work[a, j]
+
+    return strided
+
+
+@overload(features_scratch)
+def _features_scratch(X: Any, D: Any) -> Any:
+    if isinstance(X, types.BaseTuple):
+
+        def none(X: Any, D: Any) -> Any:
+            return np.empty((0, 0), D.dtype)
+
+        return none
+
+    def block(X: Any, D: Any) -> Any:
+        return np.empty((D.shape[1], X.shape[1]), D.dtype)
+
+    return block
+
+
+@compiled
+def add_gram(A: Any, B: Any, work: Any, total: Any) -> None:
+    """``total += A' B`` for two blocks of k columns."""
+    np.dot(A.T, B, work)
+    for a in range(work.shape[0]):
+        for b in range(work.shape[1]):
+            total[a, b] += work[a, b]
+
+
+@compiled
+def sums(X: Any, U: Any, m: int, lo: int, hi: int, block: int) -> Any:
+    """X'U and U'U."""
+    k = U.shape[1]
+    P, Q = np.zeros((m, k)), np.zeros((k, k))
+    work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
+    for i in range(lo, hi, block):
+        j = min(i + block, hi)
+        push(X, U[i:j], i, j, work, P)
+        add_gram(U[i:j], U[i:j], square, Q)
+    return P, Q
+
+
+@compiled
+def squares(values: Any, scale: float, lo: int, hi: int) -> float:
+    """Sum of ``(values / scale)^2`` over rows `lo` to `hi`."""
+    total = 0.0
+    for i in range(lo, hi):
+        for j in range(values.shape[1]):
+            total += (values[i, j] / scale) * (values[i, j] / scale)
+    return total

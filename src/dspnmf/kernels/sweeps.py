@@ -1,0 +1,115 @@
+"""HALS sweeps over blocks of rows, samples side by side so that they vectorise; the `hals` model in one look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dspnmf.kernels.products import add_gram, compiled, features_scratch, pull, push
+
+
+@compiled
+def inverse_diagonal(S: Any) -> Any:
+    """1 / S_aa, and 0 where a component has no curvature: such an entry of the codes is left as it is."""
+    k = S.shape[0]
+    inverse = np.zeros(k, S.dtype)
+    largest = 0.0
+    for a in range(k):
+        largest = max(largest, S[a, a])
+    floor = largest * (1e-20 if S.itemsize == 4 else 1e-200)
+    for a in range(k):
+        if S[a, a] > floor:
+            inverse[a] = 1 / S[a, a]
+    return inverse
+
+
+@compiled
+def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, rest: Any, width: int) -> float:
+    """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change."""
+    k = S.shape[0]
+    change = 0.0
+    for a in range(k):
+        for b in range(width):
+            rest[b] = Gt[a, b]
+        c = 0
+        while c + 4 <= k:
+            s0, s1, s2, s3 = S[a, c], S[a, c + 1], S[a, c + 2], S[a, c + 3]
+            y0, y1, y2, y3 = Yt[c], Yt[c + 1], Yt[c + 2], Yt[c + 3]
+            for b in range(width):
+                rest[b] -= s0 * y0[b] + s1 * y1[b] + s2 * y2[b] + s3 * y3[b]
+            c += 4
+        while c < k:
+            s0, y0 = S[a, c], Yt[c]
+            for b in range(width):
+                rest[b] -= s0 * y0[b]
+            c += 1
+        scale, y = inverse[a], Yt[a]
+        moved = rest.dtype.type(0)
+        for b in range(width):
+            new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
+            moved += (new - y[b]) * (new - y[b])
+            y[b] = new
+        change += moved
+    return change
+
+
+@compiled
+def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
+    """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes."""
+    m, k = M.shape
+    PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
+    work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
+    G, Gt, Yt, rest = (
+        np.empty((block, k), U.dtype),
+        np.empty((k, block), U.dtype),
+        np.empty((k, block), U.dtype),
+        np.empty(block, U.dtype),
+    )
+    inverse, step = inverse_diagonal(S), U.dtype.type(t)
+    first, last = 0.0, 0.0
+    for i in range(lo, hi, block):
+        j = min(i + block, hi)
+        width = j - i
+        Ub, Db, Gb = U[i:j], D[i:j], G[:width]
+        pull(X, M, i, j, Gb)
+        for b in range(width):
+            for a in range(k):
+                u = max(Ub[b, a] + step * Db[b, a], U.dtype.type(0))
+                Ub[b, a] = u
+                Yt[a, b] = u
+                Gt[a, b] = Gb[b, a]
+        for s in range(sweeps):
+            change = sweep(Yt, Gt, S, inverse, rest, width)
+            if s == 0:
+                first += change
+            if s == sweeps - 1:
+                last += change
+        for b in range(width):
+            for a in range(k):
+                Db[b, a] = Yt[a, b] - Ub[b, a]
+        push(X, Db, i, j, work, PD)
+        add_gram(Ub, Db, square, UD)
+        add_gram(Db, Db, square, DD)
+    return PD, UD, DD, first, last
+
+
+@compiled
+def sweep_rows(Y: Any, G: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
+    """HALS sweeps in place over rows whose pull G is given; squared change of the first and of the last sweep."""
+    k = S.shape[0]
+    Gt, Yt, rest = np.empty((k, block), Y.dtype), np.empty((k, block), Y.dtype), np.empty(block, Y.dtype)
+    inverse = inverse_diagonal(S)
+    first, last = 0.0, 0.0
+    for i in range(lo, hi, block):
+        j = min(i + block, hi)
+        Yt[:, : j - i] = Y[i:j].T
+        Gt[:, : j - i] = G[i:j].T
+        for s in range(sweeps):
+            change = sweep(Yt, Gt, S, inverse, rest, j - i)
+            if s == 0:
+                first += change
+            if s == sweeps - 1:
+                last += change
+        Y[i:j] = Yt[:, : j - i].T
+    return first, last

@@ -1,0 +1,283 @@
+"""Transport between samples and their reconstruction: the core of SDNMF (Qian, Hong, Cai, He, Li, IJCAI 2016).
+
+=======  ========  =============================================================
+X, R     n x m     data and reconstruction UV; every row is a problem of its own
+M        m x m     ground metric: the cost of moving mass between two features
+T_i      m x m     plan of row i, ``diag(u_i) K diag(v_i)``; never formed
+mass     n x m     row sums ``T_i 1`` of the plans, ``u * (v K)``
+columns  n x m     column sums ``T_i' 1``, ``v * (u K)``
+=======  ========  =============================================================
+
+What is minimised over U, V >= 0, with ``KL(a|b) = sum a log(a/b) - a + b`` and ``H(T) = -sum T log T``:
+
+    F = sum_i min_T { <T, M> - H(T)/lam + gamma KL(T1 | R_i) + gamma KL(T'1 | X_i) } + (gamma beta / 2) tr(U'LU)
+
+Setting the derivative by T to zero gives ``T = (R/T1)^g exp(-lam M - 1) (X/T'1)^g`` with g = gamma lam, hence
+``u = (R / K v)^e``, ``v = (X / K'u)^e``, e = g/(1 + g): the printed iteration, whose "-1" is the derivative of T log T
+(the relaxed loss of Frogner et al., NIPS 2015). By the envelope theorem dF/dR = gamma (1 - mass/R), which splits into
+the printed multiplicative rules; there beta stands beside a loss divided by gamma, which fixes its weight in F.
+
+Confirmed by the authors' code: kernel, exponent, restart at u = 1/m, steps, rules, their order (codes, then components
+from the same ratio mass/R), normalisation. Reconstructed here: F itself. That code also keeps denominators above 1e-6,
+which alters the fixed point where a sample is dark; rows are scaled here instead, so nothing has to be cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import starmap
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dspnmf._threads import spread, team
+from dspnmf.rows._model import Array
+from dspnmf.rules import ratio
+
+_BLOCK = 2**17  # entries of X worked on at once: two scalings and a product stay in cache
+_RANGE = 300.0  # largest -log K for which products of scaled rows can neither vanish nor overflow
+_LARGEST = 1e100  # and the largest entry of X and R for the same
+
+
+class Metric:
+    """Ground metric over features on a grid: the sum of one metric along each of its axes (one axis: any matrix)."""
+
+    def __init__(self, *axes: Array) -> None:
+        self.axes = axes
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return int(np.prod([len(axis) for axis in self.axes]))
+
+    @property
+    def largest(self) -> float:
+        """The longest distance."""
+        return float(sum(axis.max() for axis in self.axes))
+
+    @property
+    def matrix(self) -> Array:
+        """The m x m matrix, features in row-major order."""
+        M = np.zeros((1, 1))
+        for axis in self.axes:
+            M = (M[:, None, :, None] + axis[None, :, None, :]).reshape(len(M) * len(axis), -1)
+        return M
+
+
+def line_metric(m: int) -> Metric:
+    """``|i - j|`` over its maximum: bands of a spectrum."""
+    return Metric(_steps(m) / max(m - 1, 1))
+
+
+def grid_metric(height: int, width: int) -> Metric:
+    """``|dx| + |dy|`` over its maximum: pixels of an image, stored row by row."""
+    longest = max(height + width - 2, 1)
+    return Metric(_steps(height) / longest, _steps(width) / longest)
+
+
+def discrete_metric(m: int) -> Metric:
+    """``1 - I``: features in no order."""
+    return Metric(1.0 - np.eye(m))
+
+
+def check_metric(M: Any, m: int) -> Metric:
+    """A matrix handed in, for m features; distances are used as they are, so scale them to a maximum of 1."""
+    M = np.asarray(M, dtype=np.float64)
+    if M.shape != (m, m):
+        raise ValueError(f"the ground metric has shape {M.shape}, but X has {m} features: it must be {m} x {m}.")
+    found = {
+        "entries that are not finite": ~np.isfinite(M),
+        "negative entries": M < 0,
+        "a diagonal that is not zero": np.diag(np.diag(M) != 0),
+        "entries that differ from their mirror image": np.abs(M - M.T) > 1e-12 * np.abs(M).max(),
+    }
+    for what, where in found.items():
+        if where.any():
+            i, j = np.argwhere(where)[0]
+            raise ValueError(
+                f"the ground metric has {what}, first M[{i}, {j}] = {M[i, j]:g}: distances are finite, non-negative, "
+                "symmetric and zero from a feature to itself. Pass e.g. (M + M.T) / 2 with its diagonal set to 0."
+            )
+    return Metric((M + M.T) / 2)
+
+
+class Kernel:
+    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric, K itself never formed."""
+
+    def __init__(self, metric: Metric, lam: float) -> None:
+        first, *others = metric.axes
+        self.lam = lam
+        self.features = metric.features
+        self.reach = lam * metric.largest + 1  # largest -log K
+        self._logs = (-lam * first - 1.0, *(-lam * axis for axis in others))
+
+    def apply(self, A: Array) -> Array:
+        """``A K`` (n x m)."""
+        trail = self.features
+        for factor in self._factors:
+            trail //= len(factor)
+            A = A.reshape(-1, len(factor)) @ factor if trail == 1 else factor @ A.reshape(-1, len(factor), trail)
+        return A.reshape(-1, self.features)
+
+    def apply_log(self, A: Array) -> Array:
+        """``log(exp(A) K)``, with any range of A and K; -inf stands for zero."""
+        trail = self.features
+        for log in self._logs:
+            trail //= len(log)
+            B = A.reshape(-1, len(log), trail)
+            A = np.stack([_log_sum(B + row[:, None]) for row in log], axis=1)
+        return A.reshape(-1, self.features)
+
+    @cached_property
+    def _factors(self) -> tuple[Array, ...]:
+        return tuple(np.exp(log) for log in self._logs)
+
+
+class Plan(NamedTuple):
+    """What the rest needs of the plans T_i, for scalings u and v after the last step."""
+
+    log_u: Array  # n x m, to start from next time; -inf where u is zero
+    mass: Array  # n x m, T_i 1
+    columns: Array  # n x m, T_i' 1
+    cost: Array  # n, <T_i, M> - H(T_i)/lam
+
+
+def transport(
+    X: Array, R: Array, kernel: Kernel, gamma: float, steps: int = 15, start: Array | None = None, log: bool | None = None
+) -> Plan:
+    """`steps` of ``u <- R^e / (K (X^e / (K'u)^e))^e`` and v to match, for every row; float64.
+
+    1. A row of X or R without mass has the plan 0; the others start at ``u = 1/m``, or at `start` (a plan's `log_u`).
+    2. Each half step divides u or v by its largest entry and keeps the logarithm of that factor: with it, plain
+       products keep full accuracy while ``lam max(M) <= 299``. Beyond, or with ``log=True``, sums of logarithms.
+    """
+    n, m = X.shape
+    plan = Plan(np.full((n, m), -np.inf), np.zeros((n, m)), np.zeros((n, m)), np.zeros(n))
+    if log is None:
+        log = kernel.reach > _RANGE or max(X.max(initial=0), R.max(initial=0)) > _LARGEST
+    solve = _log_domain if log else _plain
+    exponent = gamma * kernel.lam / (1 + gamma * kernel.lam)
+    block = max(1, _BLOCK // m)
+
+    def task(lo: int, hi: int) -> None:
+        for i in range(lo, hi, block):
+            rows = np.arange(i, min(i + block, hi))
+            rows = rows[X[rows].any(axis=1) & R[rows].any(axis=1)]
+            first = np.full((len(rows), m), -np.log(m)) if start is None else start[rows]
+            first[np.isneginf(first).all(axis=1)] = -np.log(m)  # a row that had no mass when `start` was made
+            result = solve(np.float64(X[rows]), np.float64(R[rows]), first, kernel, exponent, steps)
+            for part, value in zip(plan, result, strict=True):
+                part[rows] = value
+
+    with team():
+        spread(task, n, 1e3 * steps * n * m, block)
+    return plan
+
+
+def objective(plan: Plan, X: Array, R: Array, gamma: float) -> float:
+    """The transport part of F for this plan; it bounds F from above and is F where the steps have converged."""
+    return float(plan.cost.sum() + gamma * (special.kl_div(plan.mass, R).sum() + special.kl_div(plan.columns, X).sum()))
+
+
+def smoothness(U: Array, A: Any) -> float:
+    """``tr(U'LU)``, L = Deg - A, for a symmetric graph A (n x n)."""
+    return float(np.vdot(U, _degrees(A) * U - A @ U))
+
+
+def pull(mass: Array, R: Array) -> Array:
+    """``mass / R``: all that the updates need of the plans. Zero where R is."""
+    return np.divide(mass, R, out=np.zeros_like(mass), where=R >= np.finfo(np.float64).tiny)
+
+
+def update_codes(U: Array, V: Array, pull: Array, A: Any = None, beta: float = 0.0, guaranteed: bool = False) -> Array:
+    """``U (pull V' + beta A U) / (1 V' + beta Deg U)``, as printed; without a graph it never raises F.
+
+    With one, it may. `guaranteed` multiplies by the t with ``beta Deg U t^2 + 1 V' t = pull V' + beta A U`` instead:
+    the minimum of a separable bound, since ``-xy`` lies below its tangent in ``log x, log y``.
+    """
+    gain, loss, bend = pull @ V.T, np.broadcast_to(V.sum(axis=1), U.shape), np.zeros_like(U)
+    if A is not None and beta > 0:
+        gain, bend = gain + beta * (A @ U), beta * _degrees(A) * U
+    if guaranteed:
+        return np.asarray(U * ratio(2 * gain, loss + np.sqrt(loss**2 + 4 * bend * gain)))
+    return np.asarray(U * ratio(gain, loss + bend))
+
+
+def update_components(U: Array, V: Array, pull: Array) -> Array:
+    """``V (U' pull) / (U' 1)``; never raises F if `pull` is taken at these very codes, which the published order skips."""
+    return np.asarray(V * ratio(U.T @ pull, np.broadcast_to(U.sum(axis=0)[:, None], V.shape)))
+
+
+def normalize(U: Array, V: Array) -> tuple[Array, Array]:
+    """Components that sum to 1, codes such that UV is unchanged; done before the first and after the last iteration."""
+    total = V.sum(axis=1)
+    total[total == 0] = 1.0
+    return U * total, V / total[:, None]
+
+
+def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, steps: int) -> Plan:
+    """Scalings as numbers: u is ``u exp(c)``, v is ``v exp(d)``, and the largest entry of every row is 1."""
+    Xe, Re = X**exponent, R**exponent
+
+    def half(target: Array, w: Array, c: Array) -> tuple[Array, Array]:
+        s = np.log(kernel.apply(w))
+        s *= -exponent
+        np.exp(s, out=s)
+        s *= target
+        peak = s.max(axis=1, keepdims=True)
+        s /= peak
+        return s, np.log(peak) - exponent * c
+
+    c = log_u.max(axis=1, keepdims=True)
+    u = np.exp(log_u - c)
+    for _ in range(steps):
+        u, c = half(Re, *half(Xe, u, c))
+    v, d = half(Xe, u, c)
+    scale = np.exp(c + d)
+    with np.errstate(divide="ignore"):
+        log_u, log_v = np.log(u) + c, np.log(v) + d
+    return _finish(log_u, log_v, scale * u * kernel.apply(v), scale * v * kernel.apply(u), kernel.lam)
+
+
+def _log_domain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, steps: int) -> Plan:
+    """The same in logarithms: slower by the price of an exponential per product and term."""
+    with np.errstate(divide="ignore"):
+        log_X, log_R = np.log(X), np.log(R)
+    for _ in range(steps):
+        log_v = exponent * (log_X - kernel.apply_log(log_u))
+        log_u = exponent * (log_R - kernel.apply_log(log_v))
+    s = kernel.apply_log(log_u)
+    log_v = exponent * (log_X - s)
+    return _finish(log_u, log_v, np.exp(log_u + kernel.apply_log(log_v)), np.exp(log_v + s), kernel.lam)
+
+
+def _finish(log_u: Array, log_v: Array, mass: Array, columns: Array, lam: float) -> Plan:
+    """``<T, M> + <T, log T>/lam`` is ``<T, log u + log v - 1>/lam``, because ``log T = log u + log v - lam M - 1``."""
+    pairs = ((mass, log_u), (columns, log_v))
+    moved = sum(starmap(_weighted, pairs)) - mass.sum(axis=1)
+    return Plan(log_u, mass, columns, moved / lam)
+
+
+def _weighted(a: Array, log: Array) -> Array:
+    """Row sums of ``a * log``; no mass, no logarithm."""
+    return np.multiply(a, log, out=np.zeros_like(a), where=a > 0).sum(axis=1)
+
+
+def _log_sum(A: Array) -> Array:
+    """Logarithm of the sum of exponentials over axis 1; -inf where there is nothing to sum."""
+    peak = A.max(axis=1)
+    peak[np.isneginf(peak)] = 0.0
+    with np.errstate(divide="ignore"):
+        return np.asarray(peak + np.log(np.exp(A - peak[:, None]).sum(axis=1)))
+
+
+def _degrees(A: Any) -> Array:
+    """Row sums of a graph, as a column."""
+    return np.asarray(A.sum(axis=1), dtype=np.float64).reshape(-1, 1)
+
+
+def _steps(size: int) -> Array:
+    """|i - j|."""
+    return np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)
