@@ -30,7 +30,9 @@ def objective_dense(X: np.ndarray, U: np.ndarray, V: np.ndarray, alpha: float = 
     return float(np.sum((X - U @ V) ** 2) + alpha * np.sum((X @ X.T - lam * U @ U.T) ** 2))
 
 
-def printed_rule(X: np.ndarray, U: np.ndarray, V: np.ndarray, lam: float, cubic: float) -> tuple[np.ndarray, np.ndarray]:
+def printed_rule(
+    X: np.ndarray, U: np.ndarray, V: np.ndarray, lam: float, cubic: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Eq. (ourh), then (ourw), entry by entry; `cubic` is 1 as printed and 2 as derived in Appendix A."""
     n, m = X.shape
     k = U.shape[1]

@@ -41,8 +41,7 @@ def guaranteed(a: Array, b: Array, c: Array) -> Array:
         bend = np.sqrt(3 * a / b)
         curved = 2 * np.sinh(np.arcsinh(1.5 * (c / b) * bend) / 3) / bend
         cubic = np.cbrt(c / a)
-    straight = ratio(c, b)
-    return np.where(bend < 1e-4, straight, np.where(np.isfinite(curved), curved, np.where(a > 0, cubic, straight)))
+    return np.where(np.isfinite(curved), curved, np.where((a > 0) & (bend > 0), cubic, ratio(c, b)))
 
 
 def ratio(numerator: Array, denominator: Array) -> Array:

@@ -15,18 +15,15 @@ What is minimised over U, V >= 0, with ``KL(a|b) = sum a log(a/b) - a + b`` and 
 Setting the derivative by T to zero gives ``T = (R/T1)^g exp(-lam M - 1) (X/T'1)^g`` with g = gamma lam, hence
 ``u = (R / K v)^e``, ``v = (X / K'u)^e``, e = g/(1 + g): the printed iteration, whose "-1" is the derivative of T log T
 (the relaxed loss of Frogner et al., NIPS 2015). By the envelope theorem dF/dR = gamma (1 - mass/R), which splits into
-the printed multiplicative rules; there beta stands beside a loss divided by gamma, which fixes its weight in F.
+the printed rules; there beta stands beside a loss divided by gamma, which fixes its weight in F.
 
-Confirmed by the authors' code: kernel, exponent, restart at u = 1/m, steps, rules, their order (codes, then components
-from the same ratio mass/R), normalisation. Reconstructed here: F itself. That code also keeps denominators above 1e-6,
-which alters the fixed point where a sample is dark; rows are scaled here instead, so nothing has to be cut off.
+Confirmed by the authors' code: kernel, exponent, restart at u = 1/m, 15 steps, rules, their order (codes, then
+components from the same ratio mass/R: F may rise), normalisation. Derived here: F. That code also cuts denominators off
+at 1e-6, which alters the result where a sample is dark; rows are scaled here instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,9 +33,8 @@ from dspnmf._threads import spread, team
 from dspnmf.rows._model import Array
 from dspnmf.rules import ratio
 
-_BLOCK = 2**17  # entries of X worked on at once: two scalings and a product stay in cache
-_RANGE = 300.0  # largest -log K for which products of scaled rows can neither vanish nor overflow
-_LARGEST = 1e100  # and the largest entry of X and R for the same
+_BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
+_RANGE, _LARGEST = 300.0, 1e100  # -log K and entries of X and R up to which products neither vanish nor overflow
 
 
 class Metric:
@@ -46,16 +42,6 @@ class Metric:
 
     def __init__(self, *axes: Array) -> None:
         self.axes = axes
-
-    @property
-    def features(self) -> int:
-        """Number of features."""
-        return int(np.prod([len(axis) for axis in self.axes]))
-
-    @property
-    def largest(self) -> float:
-        """The longest distance."""
-        return float(sum(axis.max() for axis in self.axes))
 
     @property
     def matrix(self) -> Array:
@@ -94,8 +80,7 @@ def check_metric(M: Any, m: int) -> Metric:
         "entries that differ from their mirror image": np.abs(M - M.T) > 1e-12 * np.abs(M).max(),
     }
     for what, where in found.items():
-        if where.any():
-            i, j = np.argwhere(where)[0]
+        for i, j in np.argwhere(where):
             raise ValueError(
                 f"the ground metric has {what}, first M[{i}, {j}] = {M[i, j]:g}: distances are finite, non-negative, "
                 "symmetric and zero from a feature to itself. Pass e.g. (M + M.T) / 2 with its diagonal set to 0."
@@ -104,14 +89,15 @@ def check_metric(M: Any, m: int) -> Metric:
 
 
 class Kernel:
-    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric, K itself never formed."""
+    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric."""
 
     def __init__(self, metric: Metric, lam: float) -> None:
         first, *others = metric.axes
         self.lam = lam
-        self.features = metric.features
-        self.reach = lam * metric.largest + 1  # largest -log K
-        self._logs = (-lam * first - 1.0, *(-lam * axis for axis in others))
+        self.features = int(np.prod([len(axis) for axis in metric.axes]))
+        self.reach = 1 + lam * sum(float(axis.max()) for axis in metric.axes)  # largest -log K
+        self._logs = [-lam * first - 1.0, *(-lam * axis for axis in others)]
+        self._factors = [np.exp(log) for log in self._logs]
 
     def apply(self, A: Array) -> Array:
         """``A K`` (n x m)."""
@@ -130,10 +116,6 @@ class Kernel:
             A = np.stack([_log_sum(B + row[:, None]) for row in log], axis=1)
         return A.reshape(-1, self.features)
 
-    @cached_property
-    def _factors(self) -> tuple[Array, ...]:
-        return tuple(np.exp(log) for log in self._logs)
-
 
 class Plan(NamedTuple):
     """What the rest needs of the plans T_i, for scalings u and v after the last step."""
@@ -145,7 +127,7 @@ class Plan(NamedTuple):
 
 
 def transport(
-    X: Array, R: Array, kernel: Kernel, gamma: float, steps: int = 15, start: Array | None = None, log: bool | None = None
+    X: Array, R: Array, kernel: Kernel, gamma: float, steps: int = 15, start: Array | None = None, log: bool = False
 ) -> Plan:
     """`steps` of ``u <- R^e / (K (X^e / (K'u)^e))^e`` and v to match, for every row; float64.
 
@@ -155,9 +137,8 @@ def transport(
     """
     n, m = X.shape
     plan = Plan(np.full((n, m), -np.inf), np.zeros((n, m)), np.zeros((n, m)), np.zeros(n))
-    if log is None:
-        log = kernel.reach > _RANGE or max(X.max(initial=0), R.max(initial=0)) > _LARGEST
-    solve = _log_domain if log else _plain
+    wide = kernel.reach > _RANGE or max(X.max(initial=0), R.max(initial=0)) > _LARGEST
+    solve = _log_domain if log or wide else _plain
     exponent = gamma * kernel.lam / (1 + gamma * kernel.lam)
     block = max(1, _BLOCK // m)
 
@@ -167,12 +148,12 @@ def transport(
             rows = rows[X[rows].any(axis=1) & R[rows].any(axis=1)]
             first = np.full((len(rows), m), -np.log(m)) if start is None else start[rows]
             first[np.isneginf(first).all(axis=1)] = -np.log(m)  # a row that had no mass when `start` was made
-            result = solve(np.float64(X[rows]), np.float64(R[rows]), first, kernel, exponent, steps)
+            result = solve(X[rows].astype(np.float64), R[rows].astype(np.float64), first, kernel, exponent, steps)
             for part, value in zip(plan, result, strict=True):
                 part[rows] = value
 
     with team():
-        spread(task, n, 1e3 * steps * n * m, block)
+        spread(task, n, 60.0 * steps * n * m, block)
     return plan
 
 
@@ -182,13 +163,13 @@ def objective(plan: Plan, X: Array, R: Array, gamma: float) -> float:
 
 
 def smoothness(U: Array, A: Any) -> float:
-    """``tr(U'LU)``, L = Deg - A, for a symmetric graph A (n x n)."""
-    return float(np.vdot(U, _degrees(A) * U - A @ U))
+    """``tr(U'LU)``, L = Deg - A, for a symmetric graph A (n x n). Scaling U down and V up lowers it for free."""
+    return float(np.vdot(U, np.asarray(A.sum(axis=1)).reshape(-1, 1) * U - A @ U))
 
 
 def pull(mass: Array, R: Array) -> Array:
     """``mass / R``: all that the updates need of the plans. Zero where R is."""
-    return np.divide(mass, R, out=np.zeros_like(mass), where=R >= np.finfo(np.float64).tiny)
+    return np.divide(mass, R, out=np.zeros_like(mass), where=np.greater(R, np.finfo(np.float64).tiny))
 
 
 def update_codes(U: Array, V: Array, pull: Array, A: Any = None, beta: float = 0.0, guaranteed: bool = False) -> Array:
@@ -199,14 +180,13 @@ def update_codes(U: Array, V: Array, pull: Array, A: Any = None, beta: float = 0
     """
     gain, loss, bend = pull @ V.T, np.broadcast_to(V.sum(axis=1), U.shape), np.zeros_like(U)
     if A is not None and beta > 0:
-        gain, bend = gain + beta * (A @ U), beta * _degrees(A) * U
-    if guaranteed:
-        return np.asarray(U * ratio(2 * gain, loss + np.sqrt(loss**2 + 4 * bend * gain)))
-    return np.asarray(U * ratio(gain, loss + bend))
+        gain, bend = gain + beta * (A @ U), beta * np.asarray(A.sum(axis=1)).reshape(-1, 1) * U
+    rule = ratio(2 * gain, loss + np.sqrt(loss**2 + 4 * bend * gain)) if guaranteed else ratio(gain, loss + bend)
+    return np.asarray(U * rule)
 
 
 def update_components(U: Array, V: Array, pull: Array) -> Array:
-    """``V (U' pull) / (U' 1)``; never raises F if `pull` is taken at these very codes, which the published order skips."""
+    """``V (U' pull) / (U' 1)``; never raises F if `pull` is that of these codes; the published order keeps the last."""
     return np.asarray(V * ratio(U.T @ pull, np.broadcast_to(U.sum(axis=0)[:, None], V.shape)))
 
 
@@ -222,13 +202,9 @@ def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, st
     Xe, Re = X**exponent, R**exponent
 
     def half(target: Array, w: Array, c: Array) -> tuple[Array, Array]:
-        s = np.log(kernel.apply(w))
-        s *= -exponent
-        np.exp(s, out=s)
-        s *= target
+        s = np.exp(-exponent * np.log(kernel.apply(w))) * target
         peak = s.max(axis=1, keepdims=True)
-        s /= peak
-        return s, np.log(peak) - exponent * c
+        return s / peak, np.log(peak) - exponent * c
 
     c = log_u.max(axis=1, keepdims=True)
     u = np.exp(log_u - c)
@@ -255,14 +231,10 @@ def _log_domain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: floa
 
 def _finish(log_u: Array, log_v: Array, mass: Array, columns: Array, lam: float) -> Plan:
     """``<T, M> + <T, log T>/lam`` is ``<T, log u + log v - 1>/lam``, because ``log T = log u + log v - lam M - 1``."""
-    pairs = ((mass, log_u), (columns, log_v))
-    moved = sum(starmap(_weighted, pairs)) - mass.sum(axis=1)
+    moved = -mass.sum(axis=1)
+    for a, log in ((mass, log_u), (columns, log_v)):
+        moved += np.multiply(a, log, out=np.zeros_like(a), where=a > 0).sum(axis=1)  # no mass, no logarithm
     return Plan(log_u, mass, columns, moved / lam)
-
-
-def _weighted(a: Array, log: Array) -> Array:
-    """Row sums of ``a * log``; no mass, no logarithm."""
-    return np.multiply(a, log, out=np.zeros_like(a), where=a > 0).sum(axis=1)
 
 
 def _log_sum(A: Array) -> Array:
@@ -271,11 +243,6 @@ def _log_sum(A: Array) -> Array:
     peak[np.isneginf(peak)] = 0.0
     with np.errstate(divide="ignore"):
         return np.asarray(peak + np.log(np.exp(A - peak[:, None]).sum(axis=1)))
-
-
-def _degrees(A: Any) -> Array:
-    """Row sums of a graph, as a column."""
-    return np.asarray(A.sum(axis=1), dtype=np.float64).reshape(-1, 1)
 
 
 def _steps(size: int) -> Array:

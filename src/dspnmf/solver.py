@@ -28,6 +28,7 @@ from dspnmf.rows.array import Slope
 from dspnmf.terms import Objective, State
 
 _COMPONENT_SWEEPS = 10  # at most; they cost no look at X
+_ROUNDING_OF_Q = 1e-13  # Q is a running sum: a diagonal entry this far below the largest says nothing
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
 
@@ -97,10 +98,9 @@ def components(Vt: Array, P: Array, Q: Array) -> Array:
     from dspnmf import kernels
 
     Vt, block = Vt.copy(), min(128, len(Vt))
-    first, _ = kernels.sweep_rows(Vt, P, Q, 0, len(Vt), block, 1)
+    first = kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block)
     for _ in range(_COMPONENT_SWEEPS - 1):
-        last, _ = kernels.sweep_rows(Vt, P, Q, 0, len(Vt), block, 1)
-        if last <= 0.01 * first:
+        if kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block) <= 0.01 * first:
             break
     return Vt
 
@@ -155,7 +155,7 @@ class NewtonCG:
         return Sums(rows.combine(more), UD, DD)
 
     def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, sigma: float, UD: Array) -> None:
-        inverse = _inverse(model.S, 1e-6 if rows.dtype == np.float32 else 1e-12)
+        inverse = _inverse(model.S, float(np.finfo(rows.dtype).eps) ** 0.5)
         along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
         start, alpha, beta = along.slope, 0.0, 0.0

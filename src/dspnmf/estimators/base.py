@@ -114,7 +114,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         root = self._init_callback_context(max_subtasks=self.n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            run = self._best_run(X, rows, problem, (W, H), root)
+            run = self._settle(rows, problem, self._best_run(X, rows, problem, (W, H), root))
             attributes = self._fitted(rows, problem, run)
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -255,6 +255,20 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                 break
         return Run(rows.codes, s, history, converged or bool(stop))
 
+    def _settle(self, rows: ArrayRows, problem: Problem, run: Run) -> Run:
+        """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
+        if self.solver in RULES:
+            return run
+        rows.release()
+        codes = rows.solve(problem.objective.model(run.state))
+        rows.begin(codes)
+        P, Q = rows.sums()
+        value = problem.objective.value(State(run.state.Vt, P, Q))
+        if value <= run.history[-1]:
+            return run._replace(codes=codes, history=[*run.history[:-1], value])
+        rows.begin(run.codes)
+        return run
+
     def _say(self, iteration: int, value: float) -> None:
         """Progress for `verbose` (every `verbose`-th iteration), through the logger "dspnmf"."""
         if self.verbose and iteration % int(self.verbose) == 0:
@@ -267,10 +281,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """The fitted attributes after a run."""
         objective, root = problem.objective, np.sqrt(self._lam)
         P, Q = rows.sums()
-        s = State(run.state.Vt, P, Q)
-        values = exact_values(rows, objective, s)
-        S, M, _ = objective.model(s)
-        components = s.Vt.T * root
+        values = exact_values(rows, objective, State(run.state.Vt, P, Q))
+        S, M, _ = objective.model(run.state)
+        components = run.state.Vt.T * root
         unit = np.full(rows.k, rows.scale / root)
         if self.normalize:
             length = np.linalg.norm(components, axis=1)

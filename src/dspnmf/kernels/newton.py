@@ -21,7 +21,7 @@ def face(X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: 
     square = np.empty((k, k), U.dtype)
     Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
     G, A = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    inverse, step, zero = inverse_diagonal(S), U.dtype.type(t), U.dtype.type(0)
+    inverse, step, zero = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t), U.dtype.type(0)
     slope, slope_A = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)

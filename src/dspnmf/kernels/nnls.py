@@ -81,7 +81,12 @@ def solve_rows(X: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, s
     k = S.shape[0]
     Gt, Yt, rest = np.empty((k, block)), np.empty((k, block)), np.empty(block)
     G, L, z = np.empty((block, k), out.dtype), np.empty((k, k)), np.empty(k)
-    y, g, members, inverse = np.empty(k), np.empty(k), np.empty(k, np.int64), inverse_diagonal(S)
+    y, g, members, inverse = (
+        np.empty(k),
+        np.empty(k),
+        np.empty(k, np.int64),
+        inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30),
+    )
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         pull(X, M, i, j, G[: j - i])

@@ -10,16 +10,15 @@ from dspnmf.kernels.products import add_gram, compiled, features_scratch, pull, 
 
 
 @compiled
-def inverse_diagonal(S: Any) -> Any:
-    """1 / S_aa, and 0 where a component has no curvature: such an entry of the codes is left as it is."""
+def inverse_diagonal(S: Any, rounding: float) -> Any:
+    """1 / S_aa, and 0 where a component is `rounding` beside the largest: such an entry is left as it is."""
     k = S.shape[0]
     inverse = np.zeros(k, S.dtype)
     largest = 0.0
     for a in range(k):
         largest = max(largest, S[a, a])
-    floor = largest * (1e-20 if S.itemsize == 4 else 1e-200)
     for a in range(k):
-        if S[a, a] > floor:
+        if S[a, a] > rounding * largest:
             inverse[a] = 1 / S[a, a]
     return inverse
 
@@ -66,7 +65,7 @@ def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, blo
         np.empty((k, block), U.dtype),
         np.empty(block, U.dtype),
     )
-    inverse, step = inverse_diagonal(S), U.dtype.type(t)
+    inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
     first, last = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
@@ -95,21 +94,16 @@ def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, blo
 
 
 @compiled
-def sweep_rows(Y: Any, G: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
-    """HALS sweeps in place over rows whose pull G is given; squared change of the first and of the last sweep."""
+def sweep_rows(Y: Any, G: Any, S: Any, rounding: float, block: int) -> float:
+    """One HALS sweep in place over rows whose pull G is given; returns the squared change."""
     k = S.shape[0]
     Gt, Yt, rest = np.empty((k, block), Y.dtype), np.empty((k, block), Y.dtype), np.empty(block, Y.dtype)
-    inverse = inverse_diagonal(S)
-    first, last = 0.0, 0.0
-    for i in range(lo, hi, block):
-        j = min(i + block, hi)
+    inverse = inverse_diagonal(S, rounding)
+    change = 0.0
+    for i in range(0, len(Y), block):
+        j = min(i + block, len(Y))
         Yt[:, : j - i] = Y[i:j].T
         Gt[:, : j - i] = G[i:j].T
-        for s in range(sweeps):
-            change = sweep(Yt, Gt, S, inverse, rest, j - i)
-            if s == 0:
-                first += change
-            if s == sweeps - 1:
-                last += change
+        change += sweep(Yt, Gt, S, inverse, rest, j - i)
         Y[i:j] = Yt[:, : j - i].T
-    return first, last
+    return change

@@ -68,6 +68,11 @@ class ArrayRows:
             self._pending = 0.0
         return self._U
 
+    def release(self) -> None:
+        """Give back the memory only a descent needs."""
+        self._U = self.codes
+        self._newton = {}
+
     def sums(self) -> tuple[Array, Array]:
         """P = X'U and Q = U'U."""
         U = self.codes
