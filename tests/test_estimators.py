@@ -61,7 +61,7 @@ def test_clone_and_pickle(wine: np.ndarray) -> None:
 
 
 def test_parameters_after_the_fit_do_not_change_it(wine: np.ndarray) -> None:
-    """transform uses what was fitted, not what a parameter says now."""
+    """Transform uses what was fitted, not what a parameter says now."""
     model = DSPNMF(3, random_state=0).fit(wine)
     before = model.transform(wine)
     model.set_params(alpha=100.0, lam=5.0, n_components=7)

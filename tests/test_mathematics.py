@@ -28,7 +28,7 @@ def test_lam_is_a_unit(solver: str, lam: float, wine: np.ndarray) -> None:
 
 @pytest.mark.parametrize("name", ["digits", "wine", "cancer"])
 def test_alpha_zero_is_plain_nmf(name: str, request: pytest.FixtureRequest) -> None:
-    """alpha = 0 reaches, from the same start, the objective scikit-learn's NMF converges to."""
+    """Alpha = 0 reaches, from the same start, the objective scikit-learn's NMF converges to."""
     X = request.getfixturevalue(name)
     rng = np.random.default_rng(0)
     W, H = rng.random((len(X), 2)), rng.random((2, X.shape[1]))

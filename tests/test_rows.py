@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import reference
 from scipy import sparse
 
+import reference
 from dspnmf import _threads
 from dspnmf._threads import spread, team
 from dspnmf.rows import ArrayRows, RowModel
@@ -107,7 +108,7 @@ def test_spread_covers_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts[0][0] == 0
     assert parts[-1][1] == 100
     assert len(parts) == 3
-    assert all(before[1] == after[0] and after[0] % 8 == 0 for before, after in zip(parts, parts[1:], strict=False))
+    assert all(before[1] == after[0] and after[0] % 8 == 0 for before, after in pairwise(parts))
 
 
 def test_team_restores_blas_threads() -> None:

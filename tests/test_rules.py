@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from dspnmf import DSPNMF
 from dspnmf.rules import guaranteed, ratio
 
@@ -39,7 +39,7 @@ def test_guaranteed_rule(alpha: float) -> None:
 
 
 def test_cubic_over_the_whole_range() -> None:
-    """a t^3 + b t = c to rounding, also where a or b vanish or are far apart."""
+    """The root of a t^3 + b t = c is exact to rounding, also where a or b vanish or are far apart."""
     rng = np.random.default_rng(0)
     a, b, c = (10.0 ** rng.uniform(-60, 60, 2000) for _ in range(3))
     a[:100], b[100:200], c[200:300] = 0, 0, 0

@@ -182,7 +182,7 @@ def test_nndsvd_rank() -> None:
 
 
 def test_other_features_and_codes() -> None:
-    """transform wants the features of the fit, inverse_transform the components."""
+    """A transform wants the features of the fit, inverse_transform the components."""
     model = DSPNMF(2, random_state=0).fit(GOOD)
     with pytest.raises(ValueError, match="X has 3 features, but DSPNMF is expecting 4 features"):
         model.transform(GOOD[:, :3])

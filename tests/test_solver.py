@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from dspnmf import DSPNMF, NMF
 from dspnmf.rows import ArrayRows
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, best_step, components, iterate
@@ -206,7 +206,7 @@ def test_quality_against_the_papers_rule(digits: np.ndarray) -> None:
 
 
 def test_alpha_zero_takes_the_cheaper_model(wine: np.ndarray) -> None:
-    """ "auto" is newton-cg where rows are coupled and hals where they are not."""
+    """The solver "auto" is newton-cg where rows are coupled and hals where they are not."""
     auto = DSPNMF(3, alpha=0.0, random_state=0, tol=0, max_iter=10).fit(wine).objective_history_
     hals = NMF(3, solver="hals", random_state=0, tol=0, max_iter=10).fit(wine).objective_history_
     np.testing.assert_array_equal(auto, hals)

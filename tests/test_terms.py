@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from dspnmf.rows import ArrayRows, Sums
 from dspnmf.terms import GramSimilarity, Objective, Reconstruction, State, Term
 

@@ -90,15 +90,17 @@ def solve_rows(X: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, s
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         pull(X, M, i, j, G[: j - i])
-        Gt[:, : j - i] = G[: j - i].T
-        Yt[:] = 0
+        for b in range(j - i):
+            for a in range(k):
+                Gt[a, b], Yt[a, b] = G[b, a], 0.0
         for _ in range(sweeps):
             sweep(Yt, Gt, S, inverse, rest, j - i)
         for b in range(j - i):
-            y[:], g[:] = Yt[:, b], Gt[:, b]
             size = 0.0
             for a in range(k):
+                y[a], g[a] = Yt[a, b], Gt[a, b]
                 if S[a, a] > 0:
                     size = max(size, abs(g[a]) / np.sqrt(S[a, a]))
             active_set(S, g, y, members, L, z, 1e-12 * size)
-            out[i + b] = y
+            for a in range(k):
+                out[i + b, a] = y[a]

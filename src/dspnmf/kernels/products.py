@@ -37,7 +37,8 @@ def _pull(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> Any:
             data, indices, indptr = X
             for i in range(lo, hi):
                 row = out[i - lo]
-                row[:] = 0
+                for a in range(row.size):
+                    row[a] = 0
                 for q in range(indptr[i], indptr[i + 1]):
                     x = data[q]
                     weights = M[indices[q]]

@@ -102,8 +102,11 @@ def sweep_rows(Y: Any, G: Any, S: Any, rounding: float, block: int) -> float:
     change = 0.0
     for i in range(0, len(Y), block):
         j = min(i + block, len(Y))
-        Yt[:, : j - i] = Y[i:j].T
-        Gt[:, : j - i] = G[i:j].T
+        for b in range(j - i):
+            for a in range(k):
+                Yt[a, b], Gt[a, b] = Y[i + b, a], G[i + b, a]
         change += sweep(Yt, Gt, S, inverse, rest, j - i)
-        Y[i:j] = Yt[:, : j - i].T
+        for b in range(j - i):
+            for a in range(k):
+                Y[i + b, a] = Yt[a, b]
     return change
