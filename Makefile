@@ -26,8 +26,9 @@ test: check  ## every check but the slow studies
 test-all: check  ## with the slow studies
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed  ## every benchmark, as tables
-	cd benchmarks && for file in [a-z]*.py; do ../$(BIN)/python $$file || exit 1; done
+bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README.md
+	cd benchmarks && { cat _header.md; for file in [a-z]*.py; do ../$(BIN)/python $$file || exit 1; done; } | tee README.new
+	mv benchmarks/README.new benchmarks/README.md
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
