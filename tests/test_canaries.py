@@ -21,8 +21,8 @@ class HalfTheCubicTerm(GramSimilarity):
 
     def model(self, s: State) -> RowModel:
         """Curvature halved."""
-        S, M, coupling = super().model(s)
-        return RowModel(S / 2, M, coupling)
+        model = super().model(s)
+        return model._replace(S=model.S / 2)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf.rows._model import Array
 
@@ -56,11 +57,18 @@ def _is_flag(value: Any) -> bool:
 
 
 FLAG = Allowed(_is_flag, "True or False")
+MATRIX = Allowed(lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)")
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not _is_flag(value)
+
+
+NO_TIES = (
+    "{name} was fitted with a {parameter} that says nothing of new rows, so transform is not defined: use the codes of "
+    'fit_transform, or a {parameter} that is computed from X (such as "knn").'
+)
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
@@ -174,3 +182,15 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.intp]]:
+    """Which rows have a label (not -1), the classes, and the class of every labelled row; None has no labels."""
+    if y is None:
+        return np.zeros(n, dtype=bool), np.empty(0), np.empty(0, dtype=np.intp)
+    y = column_or_1d(y)
+    if len(y) != n:
+        raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label a row, -1 where it is unknown.")
+    labelled = np.ones(n, dtype=bool) if y.dtype.kind in "OUS" else y != -1
+    classes, columns = np.unique(y[labelled], return_inverse=True)
+    return labelled, classes, columns
