@@ -11,9 +11,9 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf.rows._model import Array
@@ -57,7 +57,9 @@ def _is_flag(value: Any) -> bool:
 
 
 FLAG = Allowed(_is_flag, "True or False")
-MATRIX = Allowed(lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)")
+MATRIX = Allowed(
+    lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)"
+)
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
@@ -65,10 +67,24 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not _is_flag(value)
 
 
-NO_TIES = (
-    "{name} was fitted with a {parameter} that says nothing of new rows, so transform is not defined: use the codes of "
-    'fit_transform, or a {parameter} that is computed from X (such as "knn").'
+NO_TRANSFORM = (
+    "SymNMF has no {name}: it factorizes the similarities among the fitted samples, and new samples have none. "
+    "Use fit_transform on all samples, or DSPNMF(similarity=...) or GNMF, which also learn components."
 )
+NOT_SEMI_DEFINITE = (
+    'solver="mm" is guaranteed for similarities that are positive semi-definite ("gram", "cosine"), which a graph is '
+    'not: use solver="auto" with similarity={similarity!r}.'
+)
+
+
+def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Transform of a graph method needs a graph that can be extended to new rows."""
+    if not (isinstance(value, str) and value in known):
+        shown = repr(value) if isinstance(value, str) else "a matrix"
+        raise ValueError(
+            f"{type(estimator).__name__} was fitted with {name}={shown}, which says nothing of new rows, so transform "
+            f"is not defined: use the codes of fit_transform, or {name} = {' or '.join(map(repr, known))}."
+        )
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:

@@ -193,8 +193,8 @@ def check_weights(R: Any, n: int) -> sparse.csr_array:
     R = sparse.csr_array(R, dtype=np.float64)
     if R.shape != (n, n) or not np.isfinite(R.data).all():
         raise ValueError(
-            f"graph has shape {R.shape}, but weights of {n} rows on each other need shape ({n}, {n}) and finite entries: "
-            "pass what dspnmf.graphs.lle_weights returns for the same rows."
+            f"graph has shape {R.shape}, but weights of {n} rows on each other need shape ({n}, {n}) and finite "
+            "entries: pass what dspnmf.graphs.lle_weights returns for the same rows."
         )
     return R
 
@@ -210,7 +210,9 @@ def farthest(X: Any, n_distant: int = 5) -> sparse.csr_array:
     k = min(n_distant, n - 1)
     if k == 0:
         return sparse.csr_array((n, n))
-    chunks = pairwise_distances_chunked(X, reduce_func=lambda D, start: np.argpartition(-D, k - 1)[:, :k], working_memory=16)
+    chunks = pairwise_distances_chunked(
+        X, reduce_func=lambda D, start: np.argpartition(-D, k - 1)[:, :k], working_memory=16
+    )
     found = np.vstack(list(chunks))
     A = _graph(found, np.ones(found.shape), n)
     A.setdiag(0)

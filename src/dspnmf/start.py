@@ -62,4 +62,3 @@ def mean(X: Any) -> float:
     if sparse.issparse(X):
         return float(X.data.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
     return float(X.mean(dtype=np.float64))
-

@@ -26,6 +26,7 @@ from dspnmf.rows import ArrayRows, RowModel, Sums
 from dspnmf.rows._model import Array
 
 ALL = slice(None)
+_NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
 
 
 @dataclass(frozen=True)
@@ -170,8 +171,10 @@ class GraphSimilarity:
         return None
 
     def model(self, s: State) -> RowModel:
-        """As for the Gram matrix, with A in place of XX'."""
-        return RowModel(2 * s.Q, np.zeros_like(s.P), 2.0, pulls={self.operator: 2 * np.eye(len(s.Q))})
+        """As for the Gram matrix, with A in place of XX'; its curvature is cheap here, so most of it stays."""
+        twice = 2 * np.eye(len(s.Q))
+        curves = {self.operator: _NEWTON * twice}
+        return RowModel(2 * s.Q, np.zeros_like(s.P), 2.0, pulls={self.operator: twice}, curves=curves)
 
     def along(self, s: State, d: Sums) -> Array:
         """A quartic (exact)."""
@@ -256,7 +259,9 @@ class Objective:
 
     def best_scale(self, s: State) -> float:
         """What a start's codes are multiplied by: the best single factor for the first similarity term, or 1."""
-        return next((t.best_scale(s) for _, t in self.weighted() if isinstance(t, GramSimilarity | GraphSimilarity)), 1.0)
+        return next(
+            (t.best_scale(s) for _, t in self.weighted() if isinstance(t, GramSimilarity | GraphSimilarity)), 1.0
+        )
 
     @property
     def reconstructions(self) -> list[Reconstruction]:

@@ -1,12 +1,12 @@
-"""What all estimators share: input checks, units, starts, the loop, fitted attributes, transform.
+"""What all estimators share: input checks, units, starts, the loop, fitted attributes.
 
 Units. The solver works on ``X / scale`` with ``lam = 1`` and weights whose largest is 1, so that data of any size give
 the same codes up to their unit. With `code` the unit of the codes, codes U and components V of the user are
 
     U = code U_solver,     V = (scale / code) V_solver.
 
-Where XX' is preserved, ``code = scale / sqrt(lam)``, which makes alpha_solver = alpha scale^2. The objective of the user
-is `Problem.unit` times the solver's. `scale` is a power of two: multiplying by it rounds nothing.
+Where XX' is preserved, ``code = scale / sqrt(lam)``, which makes alpha_solver = alpha scale^2. The objective of the
+user is `Problem.unit` times the solver's. `scale` is a power of two: multiplying by it rounds nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
 
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
-from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.rows import ArrayRows
 from dspnmf.rows._model import Array
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
 from dspnmf.terms import Objective, State
@@ -56,7 +55,7 @@ class Run(NamedTuple):
 
 
 class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the family; a method says what it minimises (`_problem`) and what its errors are (`_errors`)."""
+    """Base of the family: a fit. A method says what it minimises (`_problem`), what its errors are, what it learned."""
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
         "n_components": whole(1),
@@ -71,7 +70,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     }
 
     _rules: ClassVar[Mapping[str, rules.Factor]] = RULES
-    _unit_length = False  # whether components always have unit length
 
     def __init__(
         self,
@@ -153,41 +151,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         return self._in_units(run.codes)
 
-    def transform(self, X: Any) -> Array:
-        """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative data with the features of the fit.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        X, _ = _validation.check_data(self, X, reset=False)
-        beside = self._beside(X)
-        rows = ArrayRows(self._augmented(X), len(self._curvature), self._scale)
-        with team():
-            return self._in_units(rows.solve(RowModel(self._curvature, self._pull), *beside))
-
-    def inverse_transform(self, Z: Any) -> Array:
-        """Samples from codes: ``Z @ components_``.
-
-        Parameters
-        ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
-        _validation.check_codes(Z, len(self.components_))
-        return np.asarray(Z @ self.components_)
-
     # -- what a method says of itself ----------------------------------------------------------------------------
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
@@ -196,20 +159,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         """Fitted attributes that follow from the terms' exact values, or from the state."""
-        return {"reconstruction_err_": float(np.sqrt(values[0])) * problem.rows.scale}
+        raise NotImplementedError
 
-    def _augmented(self, X: Any) -> Any:
-        """X with the further features the fit had, for transform."""
-        return X
-
-    def _beside(self, X: Any) -> tuple[Array, ...]:
-        """What stands beside pull and curvature of new rows (see `ArrayRows.solve`): their ties to the training rows."""
-        return ()
-
-    def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        """What transform needs: curvature and pull of a row's problem."""
-        model = problem.objective.model(run.state)
-        return {"_curvature": model.S, "_pull": model.M}
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """Fitted attributes beside those every factorization has; `_unit` is that of the codes."""
+        raise NotImplementedError
 
     # -- the fit ---------------------------------------------------------------------------------------------------
 
@@ -224,7 +178,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             return rules.Multiplicative(self._rules[name], problem.published)
         return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
 
-    def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Array, Array]:
+    def _start(
+        self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState
+    ) -> tuple[Array, Array]:
         """Codes and V' in the solver's units; features beyond those of X begin at random."""
         rows, m = problem.rows, X.shape[1]
         mean = start.mean(X) / rows.scale
@@ -310,23 +266,14 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows, objective = problem.rows, problem.objective
         s = State(run.state.Vt, *rows.sums())
         values = exact_values(rows, objective, s)
-        components = run.state.Vt[: self.n_features_in_].T * (rows.scale / problem.code)
-        unit = np.full(rows.k, problem.code)
-        if self.normalize or (self._unit_length and self.solver not in self._rules):
-            length = np.linalg.norm(components, axis=1)
-            length[length == 0] = 1.0
-            components, unit = components / length[:, None], unit * length
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
         return {
-            "components_": np.ascontiguousarray(components.astype(rows.dtype)),
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
             "objective_": value * problem.unit,
             "objective_history_": np.array([h * problem.unit for h in run.history]),
             **self._errors(values, problem, s),
-            **self._for_transform(problem, run),
-            "_scale": rows.scale,
-            "_unit": unit,
+            **self._learned(problem, run),
         }
 
     def _in_units(self, codes: Array) -> Array:
@@ -336,7 +283,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+        return int(self.n_components_)
 
     def __sklearn_tags__(self) -> Any:
         """Tags of scikit-learn: non-negative input, sparse or dense, precision kept."""

@@ -11,13 +11,14 @@ from sklearn import preprocessing
 
 from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
-from dspnmf.estimators.base import Factorization, Problem, Run
+from dspnmf.estimators.base import Problem, Run
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator
 from dspnmf.rows._model import Array
 from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, State
 
 
-class DSPNMF(Factorization):
+class DSPNMF(ComponentFactorization):
     """Non-negative matrix factorization that preserves the similarities between samples.
 
     Minimises, over codes U (n x k) and components V (k x m), both non-negative,
@@ -101,7 +102,7 @@ class DSPNMF(Factorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Factorization._allowed,
+        **ComponentFactorization._allowed,
         "alpha": number(0),
         "lam": number(0, strict=True),
         "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
@@ -126,7 +127,9 @@ class DSPNMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.alpha = alpha
         self.lam = lam
         self.similarity = similarity
@@ -157,6 +160,9 @@ class DSPNMF(Factorization):
             rows = ArrayRows(self._augmented(X, scale), k, scale)
             unit_rows = ArrayRows(self._augmented(X, scale)[:, X.shape[1] :], k, scale)
             return rows, GramSimilarity(unit_rows.gram_norm2(), slice(X.shape[1], None))
+        if self.solver == "mm":
+            name = self.similarity if isinstance(self.similarity, str) else "a matrix"
+            raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=name))
         if not isinstance(self.similarity, str):
             A = graphs.check_graph(self.similarity, n, name="similarity", signed=True)
         else:
@@ -181,8 +187,7 @@ class DSPNMF(Factorization):
     def _beside(self, X: Any) -> tuple[Array, ...]:
         if self._like_gram or (isinstance(self.similarity, str) and self.similarity == "cosine"):
             return ()
-        if not isinstance(self.similarity, str) or self.similarity != "knn":
-            raise ValueError(_validation.NO_TIES.format(name="DSPNMF", parameter="similarity"))
+        _validation.check_ties(self, "similarity", self.similarity, ("gram", "cosine", "knn"))
         if not hasattr(self, "_train_codes"):  # alpha = 0: nothing ties rows
             return ()
         ties = graphs.neighbours_in(X, self._train_data, self.n_neighbors)
@@ -193,7 +198,7 @@ class DSPNMF(Factorization):
         return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}
 
 
-class NMF(Factorization):
+class NMF(ComponentFactorization):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
 
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
@@ -240,7 +245,9 @@ class NMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         rows = ArrayRows(X, self.n_components, scale)

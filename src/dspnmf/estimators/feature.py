@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 
 from dspnmf import _validation
 from dspnmf._validation import Allowed, number
-from dspnmf.estimators.base import Factorization
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dsp import DSPNMF
 from dspnmf.rows._model import Array
 from dspnmf.rules import ratio
 
 
-class FRNMF(Factorization):
+class FRNMF(ComponentFactorization):
     """Feature-relationship preserving NMF: ``||X - UV||^2 + alpha ||X'X - lam V'V||^2``.
 
     DSP-NMF of X' with the roles of U and V exchanged: what `DSPNMF` does for samples, done for features.
@@ -55,7 +55,7 @@ class FRNMF(Factorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Factorization._allowed,
+        **ComponentFactorization._allowed,
         "alpha": number(0),
         "lam": number(0, strict=True),
     }
@@ -76,7 +76,9 @@ class FRNMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.alpha = alpha
         self.lam = lam
 
@@ -116,7 +118,11 @@ class FRNMF(Factorization):
         if sparse.issparse(X):
             raise ValueError('FRNMF(solver="paper") needs X/(UV) everywhere: pass a dense X, or solver="auto".')
         rng, k = check_random_state(self.random_state), self.n_components
-        U, V = (H.T, W.T) if self.init == "custom" else (rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1])))
+        U, V = (
+            (H.T, W.T)
+            if self.init == "custom"
+            else (rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1])))
+        )
         U, V = np.array(U, np.float64), np.array(V, np.float64)
         history = [self._value(X, U, V)]
         for _ in range(self.max_iter):

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from dspnmf import _validation, graphs, rules
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
-from dspnmf.estimators.base import Factorization, Problem, Run
+from dspnmf.estimators.base import Problem, Run
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator
 from dspnmf.rows._model import Array
 from dspnmf.terms import Objective, Reconstruction, Smoothness, State
@@ -18,11 +19,11 @@ from dspnmf.terms import Objective, Reconstruction, Smoothness, State
 WEIGHTS = one_of("binary", "heat", "cosine")
 
 
-class GraphFactorization(Factorization):
+class GraphFactorization(ComponentFactorization):
     """``||X - UV||^2`` and terms of a graph between rows; new rows are tied to their neighbours in the training set."""
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Factorization._allowed,
+        **ComponentFactorization._allowed,
         "solver": one_of("auto", "newton-cg", "hals", "paper"),
         "n_neighbors": whole(1),
         "graph": either(one_of("knn"), MATRIX),
@@ -40,7 +41,13 @@ class GraphFactorization(Factorization):
         rows = ArrayRows(X, self.n_components, scale, [operator])
         norm2 = rows.norm2()
         published = Objective((Reconstruction(norm2), Smoothness(0)), (1.0, weight))
-        return Problem(rows, Objective((Reconstruction(norm2, smooth={0: weight}),), (1.0,)), scale * scale, scale, published)
+        return Problem(
+            rows,
+            Objective((Reconstruction(norm2, smooth={0: weight} if weight > 0 else {}),), (1.0,)),
+            scale * scale,
+            scale,
+            published,
+        )
 
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         error2 = problem.objective.reconstructions[0].error2(s)
@@ -53,12 +60,11 @@ class GraphFactorization(Factorization):
         return {"_curvature": Vt.T @ Vt, "_pull": Vt, **train}
 
     def _neighbours(self, X: Any) -> tuple[Any, Array]:
-        """Weights (sparse, new x training) that pull a new row to the codes of its neighbours, and what they add up to."""
+        """Weights (sparse, new x training) that pull a new row to its neighbours' codes, and what they add up to."""
         raise NotImplementedError
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
-        if not isinstance(self.graph, str):
-            raise ValueError(_validation.NO_TIES.format(name=type(self).__name__, parameter="graph"))
+        _validation.check_ties(self, "graph", self.graph, ("knn",))
         weights, total = self._neighbours(X)
         lengths = np.diag(self._curvature)  # |v_a|^2, as in the fit
         extra = np.ascontiguousarray(((weights @ self._train_codes) * lengths).astype(X.dtype))
@@ -135,7 +141,9 @@ class GNMF(GraphFactorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.beta = beta
         self.n_neighbors = n_neighbors
         self.weights = weights
@@ -219,7 +227,9 @@ class NPNMF(GraphFactorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.mu = mu
         self.n_neighbors = n_neighbors
         self.reg = reg

@@ -93,7 +93,9 @@ random_state, verbose
         if not labelled.any():
             return super()._problem(X, None, scale)
         n, m = X.shape
-        Y = sparse.csr_array((np.full(labelled.sum(), scale), (np.flatnonzero(labelled), columns)), (n, len(self.classes_)))
+        Y = sparse.csr_array(
+            (np.full(labelled.sum(), scale), (np.flatnonzero(labelled), columns)), (n, len(self.classes_))
+        )
         Y = Y.astype(X.dtype)
         both = sparse.hstack([X, Y], format="csr") if sparse.issparse(X) else np.hstack([X, Y.toarray()])
         # The mask of labelled rows, as 1 less the mask of the others: its curvature is then the same for every row.
@@ -102,11 +104,11 @@ random_state, verbose
         rows = ArrayRows(both, self.n_components, scale, [operator, mask])
         norm2, label_weight = ArrayRows(X, 1, scale).norm2(), float(self.b) / (scale * scale)
         labels = Reconstruction(float(labelled.sum()), features=slice(m, None), mask=1)
-        data = Reconstruction(norm2, features=slice(0, m), smooth={0: beta})
+        data = Reconstruction(norm2, features=slice(0, m), smooth={0: beta} if beta > 0 else {})
         published = Objective((replace(data, smooth={}), labels, Smoothness(0)), (1.0, label_weight, beta))
         return Problem(rows, Objective((data, labels), (1.0, label_weight)), scale * scale, scale, published)
 
-    def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
-        attributes = super()._fitted(problem, run)
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        attributes = super()._learned(problem, run)
         attributes["label_components_"] = run.state.Vt[self.n_features_in_ :].T / attributes["_unit"][:, None]
         return attributes

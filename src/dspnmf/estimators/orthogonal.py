@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dspnmf._validation import Allowed, one_of
-from dspnmf.estimators.base import Factorization, Problem
+from dspnmf.estimators.base import Problem
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows
 from dspnmf.rules import ratio
 from dspnmf.solver import Update
@@ -26,7 +27,7 @@ class OrthogonalRule:
         return State(Vt, *rows.map(lambda U, c, _: U * np.sqrt(ratio(c, U @ shares)), model))
 
 
-class ONMF(Factorization):
+class ONMF(ComponentFactorization):
     """Orthogonal NMF: ``||X - UV||^2`` with ``U'U = I``, by the published rule.
 
     Parameters
@@ -56,7 +57,7 @@ class ONMF(Factorization):
     (178, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {**Factorization._allowed, "solver": one_of("auto", "paper")}
+    _allowed: ClassVar[Mapping[str, Allowed]] = {**ComponentFactorization._allowed, "solver": one_of("auto", "paper")}
     inner_iter = "auto"  # the rule has no inner effort to set
 
     def __init__(

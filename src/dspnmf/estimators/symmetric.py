@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.metaestimators import available_if
 
 from dspnmf import _validation, graphs, rules
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Factorization, Problem, Run
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator, RowModel
 from dspnmf.rows._model import Array
 from dspnmf.solver import Update
@@ -44,14 +44,6 @@ class AlternatingLeastSquares:
             U = rows.solve(RowModel(Q, np.zeros((rows.shape[1], rows.k))), pull)
         rows.begin(U)
         return State(s.Vt, *rows.sums())
-
-
-def _no_transform(estimator: Any) -> bool:
-    """Codes of SymNMF exist for the rows of the graph only."""
-    raise AttributeError(
-        "SymNMF has no transform: it factorizes the similarities among the fitted samples, and new samples have none. "
-        "Use fit_transform on all samples, or DSPNMF(similarity=...) or GNMF, which also learn components."
-    )
 
 
 class SymNMF(Factorization):
@@ -130,13 +122,19 @@ class SymNMF(Factorization):
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         known = not isinstance(self.graph, str)
-        A = graphs.check_graph(self.graph, X.shape[0], name="graph") if known else graphs.self_tuned(X, self.n_neighbors)
+        A = (
+            graphs.check_graph(self.graph, X.shape[0], name="graph")
+            if known
+            else graphs.self_tuned(X, self.n_neighbors)
+        )
         nothing = sparse.csr_array((X.shape[0], 1), dtype=X.dtype)
         rows = ArrayRows(nothing, self.n_components, 1.0, [negated(A)])
         self._graph = A
         return Problem(rows, Objective((GraphSimilarity(float(A.power(2).sum())),), (1.0,)), 1.0, 1.0)
 
-    def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Array, Array]:
+    def _start(
+        self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState
+    ) -> tuple[Array, Array]:
         rows, k = problem.rows, problem.rows.k
         size = 2 * np.sqrt(float(self._graph.mean()) / k)
         U = (size * rng.random_sample((rows.shape[0], k))).astype(rows.dtype)
@@ -150,31 +148,20 @@ class SymNMF(Factorization):
             return AlternatingLeastSquares(self._graph, problem.rows.dtype)
         return super()._update(problem, s)
 
-    def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
-        attributes = super()._fitted(problem, run)
-        for name in ("components_", "_curvature", "_pull"):
-            del attributes[name]
-        return attributes
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        return {"_unit": np.ones(problem.rows.k)}
 
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         return {"structure_err_": float(np.sqrt(values[0]))}
 
-    @available_if(_no_transform)
-    def transform(self, X: Any) -> Array:
-        """Not defined: SymNMF has codes for the rows of its graph only."""
-        raise NotImplementedError
-
-    @available_if(_no_transform)
-    def inverse_transform(self, Z: Any) -> Array:
-        """Not defined: SymNMF has no components."""
-        raise NotImplementedError
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.n_components_)
+    def __getattr__(self, name: str) -> Any:
+        """Say why there is no transform to someone who looks for it."""
+        if name in ("transform", "inverse_transform"):
+            raise AttributeError(_validation.NO_TRANSFORM.format(name=name))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-class NSNMF(Factorization):
+class NSNMF(ComponentFactorization):
     """Neighbourhood-structured NMF: a spanning-tree similarity and the features at once.
 
     Minimises ``structure ||A - UU'||^2 + alpha ||X - UV||^2 + gamma (||U||^2 + ||V||^2)``, A the similarity of
@@ -217,7 +204,7 @@ class NSNMF(Factorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Factorization._allowed,
+        **ComponentFactorization._allowed,
         "solver": one_of("auto", "newton-cg", "hals", "paper"),
         "alpha": number(0, strict=True),
         "gamma": number(0),
@@ -245,7 +232,9 @@ class NSNMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose)
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.alpha = alpha
         self.gamma = gamma
         self.structure = structure
@@ -271,7 +260,6 @@ class NSNMF(Factorization):
         return {**super()._for_transform(problem, run), **train, "_similarity": 2 * problem.objective.weights[1]}
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
-        if not isinstance(self.graph, str):
-            raise ValueError(_validation.NO_TIES.format(name="NSNMF", parameter="graph"))
+        _validation.check_ties(self, "graph", self.graph, ("tree",))
         ties = graphs.neighbours_in(X, self._train_data, 1, "heat")
         return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(X.dtype)),)

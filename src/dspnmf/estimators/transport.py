@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation, graphs, sinkhorn
 from dspnmf._validation import Allowed, either, number, one_of, whole
-from dspnmf.estimators.base import Factorization
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows._model import Array
 from dspnmf.solver import Stopping
 
@@ -31,7 +31,7 @@ class _Factors(NamedTuple):
     value: float
 
 
-class SDNMF(Factorization):
+class SDNMF(ComponentFactorization):
     """NMF with Sinkhorn distance: entropic transport between X and UV, plus a graph term.
 
     Minimises the objective derived in `dspnmf.sinkhorn`: every sample is compared with its reconstruction by what it
@@ -82,7 +82,7 @@ class SDNMF(Factorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **{name: Factorization._allowed[name] for name in ("n_components", "max_iter", "tol", "verbose")},
+        **{name: ComponentFactorization._allowed[name] for name in ("n_components", "max_iter", "tol", "verbose")},
         "beta": number(0),
         "lam": number(0, strict=True),
         "gamma": number(0, strict=True),
@@ -121,17 +121,15 @@ class SDNMF(Factorization):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn the components of X (dense, non-negative)."""
-        self.fit_transform(X)
-        return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Learn the components of X and return its codes."""
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+        """Learn the components of X (dense) and return its codes; W and H, if given, are the start."""
         X, kernel = self._checked(X, reset=True)
         A = graphs.knn(X, self.n_neighbors) if self.beta > 0 else None
         rng, k = check_random_state(self.random_state), self.n_components
-        U, V = sinkhorn.normalize(rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1])))
+        if W is None and H is None:
+            W, H = rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1]))
+        W, H = _validation.check_start(W, H, X.shape, k, 1.0)
+        U, V = sinkhorn.normalize(np.array(W, np.float64), np.array(H, np.float64))
         done, history = Stopping(self.tol), []
         for factors in self._iterate(X, U, V, kernel, A, fixed=False):
             history.append(factors.value)
@@ -149,15 +147,14 @@ class SDNMF(Factorization):
         return codes.astype(X.dtype)
 
     def transform(self, X: Any) -> Array:
-        """Codes of new samples: the rule with the components held fixed, to `tol` or `max_iter`."""
+        """Codes of new samples: `max_iter` iterations of the rule with the components held fixed."""
         check_is_fitted(self)
         X, kernel = self._checked(X, reset=False)
         V = self.components_.astype(np.float64)
-        U, done, before = np.full((len(X), len(V)), X.mean() + 1e-12), Stopping(self.tol), np.inf
-        for step, factors in enumerate(self._iterate(X, U, V, kernel, None, fixed=True)):
-            if step == self.max_iter or (step > 0 and done(before, factors.value)):
+        U = np.repeat((X.sum(axis=1, dtype=np.float64)[:, None] + 1e-12) / len(V), len(V), axis=1)
+        for step, factors in enumerate(self._iterate(X, U, V, kernel, None, fixed=True)):  # every row on its own
+            if step == self.max_iter:
                 break
-            before = factors.value
         return factors.U.astype(X.dtype)
 
     def _checked(self, X: Any, *, reset: bool) -> tuple[Array, sinkhorn.Kernel]:
@@ -170,13 +167,17 @@ class SDNMF(Factorization):
     def _ground(self, m: int) -> sinkhorn.Metric:
         if isinstance(self.metric, tuple):
             if self.metric[0] * self.metric[1] != m:
-                raise ValueError(f"metric={self.metric} has {self.metric[0] * self.metric[1]} pixels, but X has {m} features.")
+                raise ValueError(
+                    f"metric={self.metric} has {self.metric[0] * self.metric[1]} pixels, but X has {m} features."
+                )
             return sinkhorn.grid_metric(*self.metric)
         if isinstance(self.metric, str):
             return sinkhorn.line_metric(m) if self.metric == "line" else sinkhorn.discrete_metric(m)
         return sinkhorn.check_metric(self.metric, m)
 
-    def _iterate(self, X: Array, U: Array, V: Array, kernel: sinkhorn.Kernel, A: Any, *, fixed: bool) -> Iterator[_Factors]:
+    def _iterate(
+        self, X: Array, U: Array, V: Array, kernel: sinkhorn.Kernel, A: Any, *, fixed: bool
+    ) -> Iterator[_Factors]:
         """The published loop, or the one that continues; yields the start and every iteration."""
         warm = self.solver == "auto"
         plan = sinkhorn.transport(X, U @ V, kernel, self.gamma, self.sinkhorn_steps)

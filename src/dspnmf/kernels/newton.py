@@ -11,7 +11,22 @@ from dspnmf.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 
 @compiled
-def face(X: Any, E: Any, delta: Any, kappa: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
+def face(
+    X: Any,
+    E: Any,
+    delta: Any,
+    kappa: Any,
+    U: Any,
+    D: Any,
+    g: Any,
+    t: float,
+    M: Any,
+    S: Any,
+    lo: int,
+    hi: int,
+    block: int,
+    sweeps: int,
+) -> Any:
     """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
 
     Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
@@ -73,7 +88,8 @@ def precondition(r: Any, free: Any, T: Any, u: Any) -> float:
 
 @compiled
 def cg_start(
-    W: Any, U: Any,
+    W: Any,
+    U: Any,
     D: Any,
     g: Any,
     r: Any,
@@ -122,7 +138,8 @@ def cg_start(
 
 @compiled
 def cg_step(
-    W: Any, U: Any,
+    W: Any,
+    U: Any,
     z: Any,
     r: Any,
     u: Any,
@@ -192,15 +209,19 @@ def project(U: Any, D: Any, g: Any, z: Any, lo: int, hi: int, block: int) -> Any
 
 
 @compiled
-def combine(X: Any, D: Any, z: Any, tau: float, m: int, lo: int, hi: int, block: int) -> Any:
-    """``D += tau z`` and the sum X'D."""
+def combine(X: Any, U: Any, D: Any, z: Any, tau: float, stretch: float, m: int, lo: int, hi: int, block: int) -> Any:
+    """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     k = D.shape[1]
-    PD, work, scale = np.zeros((m, k)), features_scratch(X, D), D.dtype.type(tau)
+    PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
+    work, square = features_scratch(X, D), np.empty((k, k), U.dtype)
+    scale, longer = D.dtype.type(tau), D.dtype.type(stretch)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Db, zb = D[i:j], z[i:j]
+        Ub, Db, zb = U[i:j], D[i:j], z[i:j]
         for b in range(j - i):
             for a in range(k):
-                Db[b, a] += scale * zb[b, a]
+                Db[b, a] = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
-    return PD
+        add_gram(Ub, Db, square, UD)
+        add_gram(Db, Db, square, DD)
+    return PD, UD, DD

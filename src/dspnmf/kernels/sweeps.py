@@ -35,7 +35,7 @@ def add_transposed(E: Any, i: int, width: int, Gt: Any) -> None:
 def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, delta: Any, kappa: Any, at: int, rest: Any, width: int) -> float:
     """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change.
 
-    `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature; None nothing.
+    `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature, None none.
     """
     k = S.shape[0]
     change = 0.0
@@ -71,10 +71,26 @@ def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, delta: Any, kappa: Any, at: in
 
 
 @compiled
-def look(X: Any, E: Any, delta: Any, kappa: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
+def look(
+    X: Any,
+    E: Any,
+    delta: Any,
+    kappa: Any,
+    U: Any,
+    D: Any,
+    t: float,
+    M: Any,
+    S: Any,
+    lo: int,
+    hi: int,
+    block: int,
+    sweeps: int,
+    stretch: float,
+) -> Any:
     """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes.
 
-    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None.
+    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None. D is the direction of the
+    sweeps times `stretch`, cut off where codes would become negative.
     """
     m, k = M.shape
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
@@ -86,6 +102,7 @@ def look(X: Any, E: Any, delta: Any, kappa: Any, U: Any, D: Any, t: float, M: An
         np.empty(block, U.dtype),
     )
     inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
+    longer = U.dtype.type(stretch)
     first, last = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
@@ -108,7 +125,7 @@ def look(X: Any, E: Any, delta: Any, kappa: Any, U: Any, D: Any, t: float, M: An
                 last += change
         for b in range(width):
             for a in range(k):
-                Db[b, a] = Yt[a, b] - Ub[b, a]
+                Db[b, a] = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
         add_gram(Ub, Db, square, UD)
         add_gram(Db, Db, square, DD)

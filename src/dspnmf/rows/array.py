@@ -91,12 +91,15 @@ class ArrayRows:
         """U += t D."""
         self._pending = t
 
-    def look(self, model: RowModel, sweeps: int) -> tuple[Sums, float]:
-        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's."""
+    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> tuple[Sums, float]:
+        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's.
+
+        The direction is taken times `stretch`, cut off where codes would become negative.
+        """
         S, M, *beside = self._cast(model)
         work = 2 * self.product_cost + sweeps * self.sweep_cost
         arrays = (self._source, *beside, self._U, self._D)
-        parts = self._spread(_kernels().look, work, *arrays, self._pending, M, S, last=(sweeps,))
+        parts = self._spread(_kernels().look, work, *arrays, self._pending, M, S, last=(sweeps, stretch))
         self._pending = 0.0
         first, last = float(_total(parts, 3)), float(_total(parts, 4))
         settled = (last / first) ** 0.5 if first > 0 else 0.0
@@ -118,7 +121,8 @@ class ArrayRows:
         parts = self._spread(_kernels().face, work, *arrays, self._pending, M, S, last=(sweeps,))
         self._pending = 0.0
         total = [_total(parts, which) for which in range(7)]
-        return Slope(*total[:3], self._graphs.between(self._D, self._D)), Slope(*total[3:6]), total[6]
+        D = Slope(total[0], total[1], total[2], self._graphs.between(self._D, self._D))
+        return D, Slope(total[3], total[4], total[5]), total[6]
 
     def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
         """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
@@ -143,11 +147,11 @@ class ArrayRows:
         z, D = w["z"], self._D
         return Slope(total[0], total[2], total[3], self._graphs.between(z, z)), total[1], self._graphs.between(D, z)
 
-    def combine(self, tau: float, UD: Array, DD: Array) -> Sums:
-        """Second pass: D += tau z; the sums along it."""
-        arrays = (self._source, self._D, self._newton["z"])
-        parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, self.shape[1])
-        return Sums(_total(parts, 0) / self.scale, UD, DD, *self._along())
+    def combine(self, tau: float, stretch: float = 1.0) -> Sums:
+        """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
+        arrays = (self._source, self._U, self._D, self._newton["z"])
+        parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, stretch, self.shape[1])
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along())
 
     def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, *arguments: Any) -> Slope:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
@@ -253,7 +257,7 @@ class ArrayRows:
         """U'LD and D'LD for every operator."""
         return self._graphs.between(self._U, self._D), self._graphs.between(self._D, self._D)
 
-    def _spread(self, kernel: Any, work: float, *arguments: Any, last: tuple[int, ...] = ()) -> list[Any]:
+    def _spread(self, kernel: Any, work: float, *arguments: Any, last: tuple[float, ...] = ()) -> list[Any]:
         """Run a kernel on all rows, split among the threads."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arguments, lo, hi, block, *last), self.shape[0], work, block)

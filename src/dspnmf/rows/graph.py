@@ -48,8 +48,10 @@ class GraphSide:
         """``factor sum_j L_j B curves[j]``: the operators' whole curvature along B, None where there is none."""
         if not model.curves:
             return None
-        total = sum(self._apply(j, B @ K.astype(self._dtype)) for j, K in model.curves.items())
-        return np.ascontiguousarray((factor * total).astype(self._dtype))
+        total = np.zeros(B.shape)
+        for j, K in model.curves.items():
+            total += factor * self._apply(j, B @ K.astype(self._dtype))
+        return total.astype(self._dtype)
 
     def split(self, model: RowModel, U: Array) -> tuple[Array, Array]:
         """Negative and positive part of ``sum_j L_j U pulls[j]``, both with sign plus, for multiplicative rules."""
