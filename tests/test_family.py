@@ -34,8 +34,8 @@ MONOTONE: dict[str, dict[str, Any]] = {
     "DSPNMF self-tuned": {"similarity": "self-tuned"},
 }
 JOINTLY = (
-    "codes of the training rows are found jointly over the graph, symmetric in both directions; those of transform see the "
-    "neighbours of the new row only"
+    "codes of the training rows are found jointly over the graph, symmetric in both directions; those of transform "
+    "see the neighbours of the new row only"
 )
 RULE = "the rule's codes obey a constraint (orthogonality, transport) that codes of single new rows need not"
 
@@ -216,7 +216,7 @@ def test_cosine_similarity(wine: np.ndarray) -> None:
 
 
 def test_npe_against_lle_weights(wine: np.ndarray) -> None:
-    """NPE minimises ||(I - R) X A|| with scikit-learn's LLE weights: its value is the smallest generalised eigenvalue."""
+    """NPE minimises ||(I - R) X A|| with scikit-learn's LLE weights: the smallest generalised eigenvalues."""
     model = NPE(2, n_neighbors=5).fit(wine)
     Z = model.transform(wine)
     R = barycenter_kneighbors_graph(wine, n_neighbors=5, reg=1e-3).toarray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -152,10 +153,8 @@ class SDNMF(ComponentFactorization):
         X, kernel = self._checked(X, reset=False)
         V = self.components_.astype(np.float64)
         U = np.repeat((X.sum(axis=1, dtype=np.float64)[:, None] + 1e-12) / len(V), len(V), axis=1)
-        for step, factors in enumerate(self._iterate(X, U, V, kernel, None, fixed=True)):  # every row on its own
-            if step == self.max_iter:
-                break
-        return factors.U.astype(X.dtype)
+        iterations = self._iterate(X, U, V, kernel, None, fixed=True)  # every row on its own
+        return next(islice(iterations, self.max_iter, None)).U.astype(X.dtype)
 
     def _checked(self, X: Any, *, reset: bool) -> tuple[Array, sinkhorn.Kernel]:
         _validation.check_parameters(self, self._allowed)
