@@ -13,7 +13,6 @@ import numpy as np
 import _data
 import _report
 from dspnmf import DSPNMF
-from dspnmf.start import scale_to_structure
 
 RANKS, SEEDS = (5, 10, 20), 5
 PLANC = {
@@ -30,7 +29,7 @@ def scaled_start(X: np.ndarray, k: int, seed: int) -> dict[str, np.ndarray]:
     """Uniform codes with the best single factor for the structure term, and components to match."""
     rng = np.random.default_rng(seed)
     U, V = rng.random((len(X), k)), rng.random((k, X.shape[1])) * np.sqrt(X.mean() / k)
-    factor = scale_to_structure(X.T @ U, U.T @ U)
+    factor = np.linalg.norm(X.T @ U) / np.linalg.norm(U.T @ U)
     return {"W": factor * U, "H": V / factor}
 
 

@@ -16,8 +16,7 @@ import _report
 from dspnmf._threads import team
 from dspnmf.rows import ArrayRows
 from dspnmf.solver import Descent, NewtonCG, iterate
-from dspnmf.start import scale_to_structure
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.terms import GramSimilarity, Objective, Reconstruction, State
 
 REFERENCE_PRODUCT = 0.9e-3
 PLANC = {10: (60e-3, 3.0844e8), 20: (120e-3, 82_515.0)}
@@ -32,7 +31,7 @@ def seconds_to(X: np.ndarray, k: int, target: float, seed: int) -> tuple[float, 
     with team():
         codes, Vt = rng.random((len(X), k)), rng.random((X.shape[1], k)) * np.sqrt(X.mean() / k)
         rows.begin(codes)
-        factor = scale_to_structure(*rows.sums())
+        factor = objective.best_scale(State(Vt, *rows.sums()))
         codes *= factor
         for iteration, (value, _) in zip(itertools.count(), iterate(rows, objective, Vt / factor, Descent(NewtonCG()))):
             if value <= target * (1 + 1e-5):  # PLANC's figure is printed to five digits

@@ -80,3 +80,29 @@ def hals_sweep(Y: np.ndarray, G: np.ndarray, S: np.ndarray) -> np.ndarray:
             slope = G[i, a] - sum(Y[i, b] * S[b, a] for b in range(Y.shape[1]))
             Y[i, a] = max(0.0, Y[i, a] + slope / S[a, a])
     return Y
+
+
+def graph_rule(
+    X: np.ndarray, U: np.ndarray, V: np.ndarray, beta: float, gain: np.ndarray, loss: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """U <- U (XV' + beta gain U) / (UVV' + beta loss U), then V <- V (U'X) / (U'UV)."""
+    new_U = np.empty_like(U)
+    top, bottom = X @ V.T + beta * gain @ U, U @ (V @ V.T) + beta * loss @ U
+    for i in range(U.shape[0]):
+        for a in range(U.shape[1]):
+            new_U[i, a] = U[i, a] * top[i, a] / bottom[i, a]
+    return new_U, V * (new_U.T @ X) / (new_U.T @ new_U @ V)
+
+
+def orthogonal_rule(X: np.ndarray, U: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """V <- V (U'X) / (U'U V), then U <- U sqrt((X V') / (U U' X V'))."""
+    V = V * (U.T @ X) / (U.T @ U @ V)
+    return U * np.sqrt((X @ V.T) / (U @ (U.T @ X @ V.T))), V
+
+
+def neighbourhood_rule(
+    X: np.ndarray, U: np.ndarray, V: np.ndarray, A: np.ndarray, alpha: float, gamma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The multiplicative rule of ||A - UU'||^2 + alpha ||X - UV||^2 + gamma (||U||^2 + ||V||^2)."""
+    U = U * (alpha * X @ V.T + 2 * A @ U) / (alpha * U @ (V @ V.T) + 2 * U @ (U.T @ U) + gamma * U)
+    return U, V * (alpha * U.T @ X) / (alpha * U.T @ U @ V + gamma * V)

@@ -18,6 +18,7 @@ LAYERS = (
     {"start", "terms"},
     {"solver", "rules", "sinkhorn"},
     {"estimators"},
+    {"paper"},
     {"__init__", "demo"},
 )
 

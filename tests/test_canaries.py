@@ -21,8 +21,8 @@ class HalfTheCubicTerm(GramSimilarity):
 
     def model(self, s: State) -> RowModel:
         """Curvature halved."""
-        S, M, coupling = super().model(s)
-        return RowModel(S / 2, M, coupling)
+        model = super().model(s)
+        return model._replace(S=model.S / 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ def test_quartic_check_notices() -> None:
 
 def test_descent_check_notices_a_wrong_step(wine: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full step in place of the exact one goes up, and the check sees it."""
-    monkeypatch.setattr(solver, "best_step", lambda c: 1.0)
+    monkeypatch.setattr(solver, "best_step", lambda c, end=1.0: 1.0)
     model = DSPNMF(5, solver="hals", max_iter=40, tol=0, random_state=0).fit(wine)
     with pytest.raises(AssertionError):
         check_never_up(model.objective_history_, rounding(wine), 1e-12)

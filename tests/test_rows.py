@@ -64,7 +64,7 @@ def test_look_against_loops(layout: str, dtype: Any, tmp_path: Path) -> None:
     """A look takes the direction of the sweeps and sums X'D, U'D, D'D, for every layout and precision."""
     X = data(dtype)
     rows = rows_of(LAYOUTS[layout](X, tmp_path))
-    U, (S, P, _) = rows.codes.astype(np.float64), model()
+    U, (S, P) = rows.codes.astype(np.float64), model()[:2]
     sums, settled = rows.look(model(), sweeps=2)
     G = (X.astype(np.float64) / 2.0) @ P
     first = reference.hals_sweep(U, G, S)
@@ -149,7 +149,7 @@ def test_gram_norm_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_solve_reaches_the_optimum(layout: str, tmp_path: Path) -> None:
     """Every row of `solve` meets the optimality conditions of its convex problem."""
-    X, (S, P, _) = data(), model()
+    X, (S, P) = data(), model()[:2]
     G = X @ (P - 0.4) / 2.0
     codes = rows_of(LAYOUTS[layout](X, tmp_path)).solve(RowModel(S, P - 0.4, 0.0))
     slope = codes @ S - G

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from dspnmf import DSPNMF, NMF, start
 from dspnmf.estimators.base import INITS
+from dspnmf.terms import GramSimilarity, State
 
 
 @pytest.mark.parametrize("init", [init for init in INITS if init != "custom"])
@@ -52,7 +53,7 @@ def test_what_stands_in_for_zeros(fill: str, positive: bool, digits: np.ndarray)
 def test_best_factor_for_the_structure(wine: np.ndarray) -> None:
     """No other single factor brings UU' closer to XX'."""
     U = np.random.default_rng(0).random((len(wine), 3))
-    c = start.scale_to_structure(wine.T @ U, U.T @ U)
+    c = GramSimilarity(1.0).best_scale(State(U[:13], wine.T @ U, U.T @ U))
     gap = [np.linalg.norm(wine @ wine.T - (f * c) ** 2 * U @ U.T) for f in (0.99, 1.0, 1.01)]
     assert gap[1] < min(gap[0], gap[2])
 

@@ -1,6 +1,20 @@
 """Non-negative matrix factorization that keeps the shape of the data."""
 
-from dspnmf.estimators import DSPNMF, NMF
+from dspnmf.estimators import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF
 
 __version__ = "0.1.0.dev0"
-__all__ = ["DSPNMF", "NMF", "__version__"]
+__all__ = [
+    "DSPNMF",
+    "FRNMF",
+    "GDNMF",
+    "GNMF",
+    "NMF",
+    "NPE",
+    "NPNMF",
+    "NSNMF",
+    "ONMF",
+    "SDNMF",
+    "SPNMF",
+    "SymNMF",
+    "__version__",
+]

@@ -11,9 +11,10 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf.rows._model import Array
 
@@ -56,11 +57,34 @@ def _is_flag(value: Any) -> bool:
 
 
 FLAG = Allowed(_is_flag, "True or False")
+MATRIX = Allowed(
+    lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)"
+)
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not _is_flag(value)
+
+
+NO_TRANSFORM = (
+    "SymNMF has no {name}: it factorizes the similarities among the fitted samples, and new samples have none. "
+    "Use fit_transform on all samples, or DSPNMF(similarity=...) or GNMF, which also learn components."
+)
+NOT_SEMI_DEFINITE = (
+    'solver="mm" is guaranteed for similarities that are positive semi-definite ("gram", "cosine"), which a graph is '
+    'not: use solver="auto" with similarity={similarity!r}.'
+)
+
+
+def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Transform of a graph method needs a graph that can be extended to new rows."""
+    if not (isinstance(value, str) and value in known):
+        shown = repr(value) if isinstance(value, str) else "a matrix"
+        raise ValueError(
+            f"{type(estimator).__name__} was fitted with {name}={shown}, which says nothing of new rows, so transform "
+            f"is not defined: use the codes of fit_transform, or {name} = {' or '.join(map(repr, known))}."
+        )
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
@@ -174,3 +198,15 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.intp]]:
+    """Which rows have a label (not -1), the classes, and the class of every labelled row; None has no labels."""
+    if y is None:
+        return np.zeros(n, dtype=bool), np.empty(0), np.empty(0, dtype=np.intp)
+    y = column_or_1d(y)
+    if len(y) != n:
+        raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label a row, -1 where it is unknown.")
+    labelled = np.ones(n, dtype=bool) if y.dtype.kind in "OUS" else y != -1
+    classes, columns = np.unique(y[labelled], return_inverse=True)
+    return labelled, classes, columns

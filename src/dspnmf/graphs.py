@@ -188,6 +188,38 @@ def check_graph(A: Any, n: int, *, name: str = "similarity", signed: bool = Fals
     return sparse.csr_array(0.5 * A + 0.5 * A.T)
 
 
+def check_weights(R: Any, n: int) -> sparse.csr_array:
+    """Weights of rows on others given by the user (signed, not symmetric): n x n, finite; as float64 CSR."""
+    R = sparse.csr_array(R, dtype=np.float64)
+    if R.shape != (n, n) or not np.isfinite(R.data).all():
+        raise ValueError(
+            f"graph has shape {R.shape}, but weights of {n} rows on each other need shape ({n}, {n}) and finite "
+            "entries: pass what dspnmf.graphs.lle_weights returns for the same rows."
+        )
+    return R
+
+
+def farthest(X: Any, n_distant: int = 5) -> sparse.csr_array:
+    """Graph of distant pairs: an edge (1) where either row is among the other's `n_distant` farthest.
+
+    >>> farthest([[0.0], [1.0], [5.0]], n_distant=1).toarray()[0]
+    array([0., 0., 1.])
+    """
+    (X,) = _as_rows({"X": X}, n_neighbors=n_distant)
+    n = X.shape[0]
+    k = min(n_distant, n - 1)
+    if k == 0:
+        return sparse.csr_array((n, n))
+    chunks = pairwise_distances_chunked(
+        X, reduce_func=lambda D, start: np.argpartition(-D, k - 1)[:, :k], working_memory=16
+    )
+    found = np.vstack(list(chunks))
+    A = _graph(found, np.ones(found.shape), n)
+    A.setdiag(0)
+    A.eliminate_zeros()
+    return A.maximum(A.T)
+
+
 def _as_rows(arrays: dict[str, Any], **parameters: Any) -> list[Any]:
     """Arrays of samples by name, as 2-D floats, all CSR if one is sparse; once every parameter is what it may be."""
     for key, value in parameters.items():

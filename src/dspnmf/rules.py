@@ -10,7 +10,7 @@ The printed rule is kept for comparison. It is not monotone: where the reconstru
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,14 +51,25 @@ def ratio(numerator: Array, denominator: Array) -> Array:
 
 @dataclass(frozen=True)
 class Multiplicative:
-    """One iteration of a rule: codes, then components."""
+    """One iteration of a rule: codes, then components.
+
+    Operators between rows (graphs) enter as published everywhere in the family: what pulls beside c, what pushes
+    beside b. `published` is the objective the rule was derived for, where it is not the one that is recorded.
+    """
 
     factor: Factor
+    published: Objective | None = None
 
     def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
         """Advance by one iteration."""
-        S, M, coupling = objective.model(s)
-        quartic = (coupling * s.Q).astype(rows.dtype)
-        quadratic = (S - coupling * s.Q).astype(rows.dtype)
-        P, Q = rows.map(lambda U, c: U * self.factor(U @ quartic, U @ quadratic, c), M)
-        return State(s.Vt * ratio(P, s.Vt @ Q), P, Q)
+        objective = self.published or objective
+        model = objective.model(s)
+        quartic = (model.coupling * s.Q).astype(rows.dtype)
+        quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
+        sums = rows.map(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
+        new = State(s.Vt, *sums)
+        Vt = s.Vt.copy()
+        for term in objective.reconstructions:
+            part = term.features
+            Vt[part] *= ratio(new.P[part], Vt[part] @ term.curvature(new))
+        return replace(new, Vt=Vt)

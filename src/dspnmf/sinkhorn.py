@@ -137,7 +137,7 @@ def transport(
     """
     n, m = X.shape
     plan = Plan(np.full((n, m), -np.inf), np.zeros((n, m)), np.zeros((n, m)), np.zeros(n))
-    wide = kernel.reach > _RANGE or max(X.max(initial=0), R.max(initial=0)) > _LARGEST
+    wide = kernel.reach > _RANGE or max(float(X.max(initial=0)), float(R.max(initial=0))) > _LARGEST
     solve = _log_domain if log or wide else _plain
     exponent = gamma * kernel.lam / (1 + gamma * kernel.lam)
     block = max(1, _BLOCK // m)

@@ -5,11 +5,11 @@ One iteration of a descent, at lam = 1 (D and U are n x k and stay with the rows
 1. the terms' model around U: curvature S, pull M, coupling
 2. the rows find a direction D that lowers the model (`hals` in one look, `newton_cg` in two)
 3. they return PD = X'D, U'D, D'D: from these follows the objective along U + t D, a quartic
-4. t minimises it on [0, 1]
+4. t minimises it on [0, 1]; where the minimum lies beyond, the next direction is stretched (and cut off at zero)
 5. U += t D, P += t PD, Q += t (U'D + D'U) + t^2 D'D; then V by HALS sweeps on P and Q alone
 
-D is a descent direction because the model is convex and has the objective's gradient; t minimises the objective on a
-segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V. So no iteration goes up.
+t minimises the objective on a segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V.
+So no iteration goes up. D is a descent direction where the model is convex, because it has the objective's gradient.
 
 The multiplicative rules (`dspnmf.rules`) run in the same loop.
 """
@@ -17,7 +17,7 @@ The multiplicative rules (`dspnmf.rules`) run in the same loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from dspnmf.rows._model import Array
 from dspnmf.rows.array import Slope
 from dspnmf.terms import Objective, State
 
+_LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 _COMPONENT_SWEEPS = 10  # at most; they cost no look at X
 _ROUNDING_OF_Q = 1e-13  # Q is a running sum: a diagonal entry this far below the largest says nothing
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
@@ -41,8 +42,7 @@ class Update(Protocol):
 
 def iterate(rows: ArrayRows, objective: Objective, Vt: Array, update: Update) -> Iterator[tuple[float, State]]:
     """Yield objective and state at the start and after every iteration, for ever: who listens decides when to stop."""
-    P, Q = rows.sums()
-    s = State(Vt, P, Q)
+    s = State(Vt, *rows.sums())
     while True:
         yield objective.value(s), s
         s = update(rows, objective, s)
@@ -52,16 +52,22 @@ def iterate(rows: ArrayRows, objective: Objective, Vt: Array, update: Update) ->
 class Descent:
     """Steps 1 to 5, with the inner solver `inner` (`Hals` or `NewtonCG`)."""
 
-    inner: Callable[[ArrayRows, RowModel], Sums]
+    inner: Callable[[ArrayRows, RowModel, float], Sums]
+    _stretch: float = field(default=1.0, init=False)
 
     def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
         """One iteration that never goes up."""
-        d = self.inner(rows, objective.model(s))
-        t = best_step(objective.along(s, d))
+        model = objective.model(s)
+        d = self.inner(rows, model, self._stretch)
+        c = objective.along(s, d)
+        t = best_step(c)
+        if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
+            d, _ = rows.look(model, sweeps=2)
+            c = objective.along(s, d)
+            t = best_step(c)
+        self._stretch = float(np.clip(self._stretch * best_step(c, 2 * _LONGEST), 1.0, _LONGEST)) if t > 0 else 1.0
         rows.step(t)
-        P = s.P + t * d.PD
-        Q = s.Q + t * (d.UD + d.UD.T) + t * t * d.DD
-        return State(components(s.Vt, P, Q), P, Q)
+        return with_components(objective, s.moved(t, d))
 
 
 @dataclass(frozen=True)
@@ -79,25 +85,33 @@ class Stopping:
         return self.tol > 0 and abs(before - now) <= max(self.tol * abs(now), self.resolution)
 
 
-def best_step(c: Array) -> float:
-    """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; 0 where nothing lies below zero."""
+def best_step(c: Array, end: float = 1.0) -> float:
+    """The t in [0, end] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; 0 where nothing lies below zero."""
     size = np.abs(c).max()
     if not size > 0:
         return 0.0
     c = c / size
     stationary = np.roots([4 * c[3], 3 * c[2], 2 * c[1], c[0]])
     real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
-    candidates = np.append(real[(real > 0) & (real < 1)], 1.0)
+    candidates = np.append(real[(real > 0) & (real < end)], end)
     values = candidates * (c[0] + candidates * (c[1] + candidates * (c[2] + candidates * c[3])))
     best = int(values.argmin())
     return float(candidates[best]) if values[best] < 0 else 0.0
+
+
+def with_components(objective: Objective, s: State) -> State:
+    """Every term's components improved for the codes as they are: each solves a problem of P and Q alone."""
+    Vt = s.Vt.copy()
+    for term in objective.reconstructions:
+        Vt[term.features] = components(s.Vt[term.features], s.P[term.features], term.curvature(s))
+    return replace(s, Vt=Vt)
 
 
 def components(Vt: Array, P: Array, Q: Array) -> Array:
     """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
     from dspnmf import kernels
 
-    Vt, block = Vt.copy(), min(128, len(Vt))
+    Vt, P, block = Vt.copy(), np.ascontiguousarray(P), max(1, min(128, len(Vt)))
     first = kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block)
     for _ in range(_COMPONENT_SWEEPS - 1):
         if kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block) <= 0.01 * first:
@@ -116,12 +130,12 @@ class Hals:
     sweeps: int | None = None
     _now: int = field(default=0, init=False)
 
-    def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
+    def __call__(self, rows: ArrayRows, model: RowModel, stretch: float = 1.0) -> Sums:
         """One look."""
         if self.sweeps is not None:
-            return rows.look(model, self.sweeps)[0]
+            return rows.look(model, self.sweeps, stretch)[0]
         most = int(np.clip((2 * rows.product_cost + _ITERATION_COST) / (2 * rows.sweep_cost), 2, 20))
-        d, settled = rows.look(model, self._now or most)
+        d, settled = rows.look(model, self._now or most, stretch)
         self._now = int(np.clip((self._now or most) + (1 if settled > 0.1 else -1), 1, most))
         return d
 
@@ -139,30 +153,28 @@ class NewtonCG:
     steps: int | None = None
     reduction: float = 0.1
 
-    def __call__(self, rows: ArrayRows, model: RowModel) -> Sums:
+    def __call__(self, rows: ArrayRows, model: RowModel, stretch: float = 1.0) -> Sums:
         """Two looks at X, and the steps between them without it."""
         D, A, DA = rows.face(model, sweeps=2)
-        tau, sigma = _face_steps(D, A, DA, model)
+        tau, sigma = _face_steps(D, A, DA, model) if not model.curves else 2 * (_model_step(D, model),)
         rest = tau - sigma  # D becomes tau D - rest A
         UD = tau * D.UD - rest * A.UD
-        DD = tau * tau * D.DD - tau * rest * (DA + DA.T) + rest * rest * A.DD
         self._conjugate_gradients(rows, model, tau, sigma, UD)
-        z, Dz = rows.project()
+        z, Dz, DLz = rows.project()
         slope = z.slope + float(np.vdot(Dz, model.S)) + model.coupling * float(np.vdot(UD.T, z.UD))
-        more = _model_step(slope, z.UD, z.DD, model)
-        UD = UD + more * z.UD
-        DD = DD + more * (Dz + Dz.T) + more * more * z.DD
-        return Sums(rows.combine(more), UD, DD)
+        slope += sum(float(np.vdot(DLz[j], K)) for j, K in model.curves.items())
+        more = _model_step(z._replace(slope=slope), model)
+        return rows.combine(more, stretch)
 
     def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, sigma: float, UD: Array) -> None:
-        inverse = _inverse(model.S, float(np.finfo(rows.dtype).eps) ** 0.5)
+        inverse = rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
         along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
         start, alpha, beta = along.slope, 0.0, 0.0
         for _ in range(steps):
             if along.slope <= reduction**2 * start:
                 break
-            curvature = _curvature(along.UD, along.DD, model) - (beta * along.slope / alpha if alpha else 0.0)
+            curvature = _curvature(along, model) - (beta * along.slope / alpha if alpha else 0.0)
             if curvature <= 0:
                 break
             alpha, before = along.slope / curvature, along.slope
@@ -176,33 +188,28 @@ class NewtonCG:
         return int(np.clip(steps, 8, 24)), self.reduction
 
 
-def _inverse(S: Array, floor: float) -> Array:
-    """Inverse of S with its eigenvalues kept above `floor` of the largest: a preconditioner, so any such serves."""
-    values, vectors = np.linalg.eigh(S)
-    return (vectors / np.maximum(values, max(floor * values[-1], np.finfo(np.float64).tiny))) @ vectors.T
-
-
 def _face_steps(D: Slope, A: Slope, DA: Array, model: RowModel) -> tuple[float, float]:
     """How far to go along D, and along its part A that ends at zero: all of A where the model falls along that."""
     F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
     mixed = float(np.vdot(DA - A.DD, model.S)) + model.coupling * float(np.vdot(A.UD.T, F.UD))  # <A[A], F>
-    tau = _model_step(F.slope + mixed, F.UD, F.DD, model)
-    value = A.slope + _curvature(A.UD, A.DD, model) / 2
-    value += tau * (F.slope + mixed) + tau * tau * _curvature(F.UD, F.DD, model) / 2
+    tau = _model_step(F._replace(slope=F.slope + mixed), model)
+    value = A.slope + _curvature(A, model) / 2
+    value += tau * (F.slope + mixed) + tau * tau * _curvature(F, model) / 2
     if value < 0:
         return tau, 1.0
-    tau = _model_step(D.slope, D.UD, D.DD, model)
+    tau = _model_step(D, model)
     return tau, tau
 
 
-def _curvature(UD: Array, DD: Array, model: RowModel) -> float:
-    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U)``."""
-    return float(np.vdot(DD, model.S)) + model.coupling * float(np.vdot(UD, UD.T))
+def _curvature(along: Slope, model: RowModel) -> float:
+    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U) + sum_j L_j D curves[j]``."""
+    own = float(np.vdot(along.DD, model.S)) + model.coupling * float(np.vdot(along.UD, along.UD.T))
+    return own + sum(float(np.vdot(along.DLD[j], K)) for j, K in model.curves.items())
 
 
-def _model_step(slope: float, UD: Array, DD: Array, model: RowModel) -> float:
+def _model_step(along: Slope, model: RowModel) -> float:
     """The step in [0, 1] that minimises the model along D."""
-    curvature = _curvature(UD, DD, model)
-    if slope >= 0:
+    if along.slope >= 0:
         return 0.0
-    return 1.0 if curvature <= -slope else -slope / curvature
+    curvature = _curvature(along, model)
+    return 1.0 if curvature <= -along.slope else -along.slope / curvature

@@ -1,7 +1,7 @@
 """Where a fit begins: random, the NNDSVD family, or given.
 
 A start is drawn in float64 from one seed, whatever the data are stored in, so every back end begins at the same point.
-Codes of a structured start are then scaled by the factor that is best for the structure term (`scale_to_structure`).
+Codes are then scaled by the factor that is best for the similarity term, if there is one (`Objective.best_scale`).
 """
 
 from __future__ import annotations
@@ -62,9 +62,3 @@ def mean(X: Any) -> float:
     if sparse.issparse(X):
         return float(X.data.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
     return float(X.mean(dtype=np.float64))
-
-
-def scale_to_structure(P: Array, Q: Array) -> float:
-    """The c that minimises ``||XX' - c^2 UU'||``; 1 where there is nothing to scale."""
-    size, overlap = float(np.vdot(Q, Q)), float(np.vdot(P, P))
-    return float(np.sqrt(overlap / size)) if size > 0 and overlap > 0 else 1.0

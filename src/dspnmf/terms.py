@@ -2,26 +2,31 @@
 
 A term gives its value, its part of the convex model around the codes (`RowModel`), and the coefficients of its quartic
 along a line. It sees the small arrays of `State` only, never where the rows live. lam is a unit (see
-`dspnmf.estimators`), so it is 1 here.
+`dspnmf.estimators`), so it is 1 here. A term may speak of some of the features (a slice of the columns of X) and of
+operators between rows (by their index).
 
 =====  ======  ===============================
 V      k x m   components; ``Vt`` is m x k
 P      m x k   X'U
 Q      k x k   U'U
+L      k x k   U'LU for every operator
 VV     k x k   V V'
 =====  ======  ===============================
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from dspnmf.rows import ArrayRows, RowModel, Sums
 from dspnmf.rows._model import Array
+
+ALL = slice(None)
+_NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,12 @@ class State:
     Vt: Array
     P: Array
     Q: Array
+    L: tuple[Array, ...] = ()
 
-    @cached_property
-    def VV(self) -> Array:
-        """V V'."""
-        return self.Vt.T @ self.Vt
+    def moved(self, t: float, d: Sums) -> State:
+        """After the codes took a step t along D; components as they are."""
+        L = tuple(here + t * (ULD + ULD.T) + t * t * DLD for here, ULD, DLD in zip(self.L, d.ULD, d.DLD, strict=True))
+        return State(self.Vt, self.P + t * d.PD, self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L)
 
 
 class Term(Protocol):
@@ -60,51 +66,172 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """``||X - UV||^2``."""
+    """``||X - UV||^2 + <penalty, VV'> + sum_j smooth[j] sum_a |v_a|^2 u_a'L_j u_a``, over some features.
+
+    The last part is the smoothness of the codes as they are when components have unit length: without |v_a|^2 it
+    could be had for nothing, by shrinking codes and growing components. `mask` names an operator that keeps some rows
+    only.
+    """
 
     norm2: float  # ||X||^2
+    features: slice = field(default_factory=lambda: ALL)
+    mask: int | None = None  # operator whose U'LU stands for U'U
+    penalty: Array | None = None  # k x k: a ridge, or overlap of components
+    smooth: Mapping[int, float] = field(default_factory=dict)  # operator -> weight
 
     def value(self, s: State) -> float:
-        """``||X||^2 - 2 <V', P> + <VV', Q>``."""
-        return self.norm2 - 2 * _dot(s.Vt, s.P) + _dot(s.VV, s.Q)
+        """``||X||^2 - 2 <V', P> + <VV', Q + ...>``."""
+        Vt = s.Vt[self.features]
+        return self.norm2 - 2 * _dot(Vt, s.P[self.features]) + _dot(Vt.T @ Vt, self.curvature(s))
+
+    def error2(self, s: State) -> float:
+        """``||X - UV||^2`` alone."""
+        return replace(self, penalty=None, smooth={}).value(s)
 
     def exact(self, s: State, rows: ArrayRows) -> float | None:
         """Entry by entry."""
-        return rows.residual2(s.Vt)
+        if self.mask is not None or self.features != ALL:
+            return None
+        return rows.residual2(s.Vt) + _dot(s.Vt.T @ s.Vt, self.curvature(s) - s.Q)
 
     def model(self, s: State) -> RowModel:
-        """The term is its own model."""
-        return RowModel(s.VV, s.Vt, 0.0)
+        """The term is its own model (operators: the diagonal as curvature, the rest held fixed by `hals`)."""
+        Vt, M = s.Vt[self.features], np.zeros_like(s.P)
+        M[self.features] = Vt
+        VV = Vt.T @ Vt
+        ties = {j: weight * np.diag(np.diag(VV)) for j, weight in self.smooth.items()}
+        if self.mask is None:
+            return RowModel(VV, M, pulls=ties, curves=ties)
+        ties[self.mask] = VV
+        return RowModel(np.zeros_like(VV), M, pulls=ties, curves=ties)
 
     def along(self, s: State, d: Sums) -> Array:
         """A parabola."""
-        return np.array([2 * _dot(s.VV, d.UD) - 2 * _dot(s.Vt, d.PD), _dot(s.VV, d.DD), 0.0, 0.0])
+        Vt = s.Vt[self.features]
+        VV = Vt.T @ Vt
+        UD, DD = (d.UD, d.DD) if self.mask is None else (d.ULD[self.mask], d.DLD[self.mask])
+        c1, c2 = 2 * _dot(VV, UD) - 2 * _dot(Vt, d.PD[self.features]), _dot(VV, DD)
+        for j, weight in self.smooth.items():
+            c1 += 2 * weight * _dot(np.diag(VV), np.diag(d.ULD[j]))
+            c2 += weight * _dot(np.diag(VV), np.diag(d.DLD[j]))
+        return np.array([c1, c2, 0.0, 0.0])
+
+    def curvature(self, s: State) -> Array:
+        """Of the problem the components solve: Q (of the rows that count), the penalty and the smoothness."""
+        Q = s.Q if self.mask is None else s.L[self.mask]
+        Q = Q if self.penalty is None else Q + self.penalty
+        return Q + sum((weight * np.diag(np.diag(s.L[j])) for j, weight in self.smooth.items()), np.zeros_like(Q))
 
 
 @dataclass(frozen=True)
 class GramSimilarity:
-    """``||XX' - UU'||^2``, without the n x n matrices."""
+    """``||XX' - UU'||^2`` over some features, without the n x n matrices."""
 
     norm2: float  # ||XX'||^2
+    features: slice = field(default_factory=lambda: ALL)
 
     def value(self, s: State) -> float:
         """``||XX'||^2 - 2 ||X'U||^2 + ||U'U||^2``."""
-        return self.norm2 - 2 * _dot(s.P, s.P) + _dot(s.Q, s.Q)
+        P = s.P[self.features]
+        return self.norm2 - 2 * _dot(P, P) + _dot(s.Q, s.Q)
 
     def exact(self, s: State, rows: ArrayRows) -> float | None:
         """Through a triangular factor of [X U]."""
-        return rows.gram_residual2()
+        return rows.gram_residual2() if self.features == ALL else None
 
     def model(self, s: State) -> RowModel:
         """Gauss-Newton: XX' enters by its gradient, ``||DU' + UD'||^2`` by curvature and coupling."""
-        return RowModel(2 * s.Q, 2 * s.P, 2.0)
+        M = np.zeros_like(s.P)
+        M[self.features] = 2 * s.P[self.features]
+        return RowModel(2 * s.Q, M, 2.0)
 
     def along(self, s: State, d: Sums) -> Array:
         """A quartic (exact)."""
-        E = d.UD + d.UD.T
-        c1 = 4 * _dot(s.Q, d.UD) - 4 * _dot(s.P, d.PD)
-        c2 = 2 * _dot(s.Q, d.DD) - 2 * _dot(d.PD, d.PD) + _dot(E, E)
-        return np.array([c1, c2, 2 * _dot(E, d.DD), _dot(d.DD, d.DD)])
+        P, PD = s.P[self.features], d.PD[self.features]
+        return _quartic(s, d) + [-4 * _dot(P, PD), -2 * _dot(PD, PD), 0, 0]
+
+    def best_scale(self, s: State) -> float:
+        """The c that minimises the term at c U."""
+        return _scale(_dot(s.P[self.features], s.P[self.features]), s.Q)
+
+
+@dataclass(frozen=True)
+class GraphSimilarity:
+    """``||A - UU'||^2`` for a graph A: operator -A."""
+
+    norm2: float  # ||A||^2
+    operator: int = 0
+
+    def value(self, s: State) -> float:
+        """``||A||^2 - 2 <U, AU> + ||U'U||^2``."""
+        return self.norm2 + 2 * float(np.trace(s.L[self.operator])) + _dot(s.Q, s.Q)
+
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """Out of reach: the difference is all there is."""
+        return None
+
+    def model(self, s: State) -> RowModel:
+        """As for the Gram matrix, with A in place of XX'; its curvature is cheap here, so most of it stays."""
+        twice = 2 * np.eye(len(s.Q))
+        curves = {self.operator: _NEWTON * twice}
+        return RowModel(2 * s.Q, np.zeros_like(s.P), 2.0, pulls={self.operator: twice}, curves=curves)
+
+    def along(self, s: State, d: Sums) -> Array:
+        """A quartic (exact)."""
+        graph = [4 * float(np.trace(d.ULD[self.operator])), 2 * float(np.trace(d.DLD[self.operator])), 0, 0]
+        return _quartic(s, d) + graph
+
+    def best_scale(self, s: State) -> float:
+        """The c that minimises the term at c U."""
+        return _scale(-float(np.trace(s.L[self.operator])), s.Q)
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """``tr(U'LU)`` for an operator L: near rows get like codes (a Laplacian), or far ones unlike (a graph of those)."""
+
+    operator: int = 0
+    norm2: float = 0.0
+
+    def value(self, s: State) -> float:
+        """A trace."""
+        return float(np.trace(s.L[self.operator]))
+
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """The value is exact."""
+        return None
+
+    def model(self, s: State) -> RowModel:
+        """The gradient L U; its diagonal as curvature, the rest held fixed."""
+        one = {self.operator: np.eye(len(s.Q))}
+        return RowModel(np.zeros_like(s.Q), np.zeros_like(s.P), pulls=one, curves=one)
+
+    def along(self, s: State, d: Sums) -> Array:
+        """A parabola."""
+        return np.array([2 * np.trace(d.ULD[self.operator]), np.trace(d.DLD[self.operator]), 0.0, 0.0])
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """``||U||^2``."""
+
+    norm2: float = 0.0
+
+    def value(self, s: State) -> float:
+        """A trace."""
+        return float(np.trace(s.Q))
+
+    def exact(self, s: State, rows: ArrayRows) -> float | None:
+        """The value is exact."""
+        return None
+
+    def model(self, s: State) -> RowModel:
+        """The identity."""
+        return RowModel(np.eye(len(s.Q)), np.zeros_like(s.P))
+
+    def along(self, s: State, d: Sums) -> Array:
+        """A parabola."""
+        return np.array([2 * np.trace(d.UD), np.trace(d.DD), 0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -116,26 +243,61 @@ class Objective:
 
     def value(self, s: State) -> float:
         """The objective."""
-        return sum(w * term.value(s) for w, term in self._weighted())
+        return sum(w * term.value(s) for w, term in self.weighted())
 
     def model(self, s: State) -> RowModel:
         """Its convex model around the codes."""
-        parts = [(w, term.model(s)) for w, term in self._weighted()]
+        parts = [(w, term.model(s)) for w, term in self.weighted()]
         S = np.sum([w * part.S for w, part in parts], axis=0)
         M = np.sum([w * part.M for w, part in parts], axis=0)
-        return RowModel(S, M, sum(w * part.coupling for w, part in parts))
+        pulls, curves = _added((w, part.pulls) for w, part in parts), _added((w, part.curves) for w, part in parts)
+        return RowModel(S, M, sum(w * part.coupling for w, part in parts), pulls, curves)
 
     def along(self, s: State, d: Sums) -> Array:
         """c1..c4 of the objective along U + t D, less its value at U."""
-        return np.asarray(np.sum([w * term.along(s, d) for w, term in self._weighted()], axis=0))
+        return np.asarray(np.sum([w * term.along(s, d) for w, term in self.weighted()], axis=0))
+
+    def best_scale(self, s: State) -> float:
+        """What a start's codes are multiplied by: the best single factor for the first similarity term, or 1."""
+        return next(
+            (t.best_scale(s) for _, t in self.weighted() if isinstance(t, GramSimilarity | GraphSimilarity)), 1.0
+        )
+
+    @property
+    def reconstructions(self) -> list[Reconstruction]:
+        """The terms with components of their own, also those that do not count: their errors are still reported."""
+        return [term for term in self.terms if isinstance(term, Reconstruction)]
 
     @property
     def resolution(self) -> float:
         """Changes of the objective below this are rounding of the sums it is made of."""
-        return float(np.finfo(np.float64).eps) * sum(w * term.norm2 for w, term in self._weighted())
+        return float(np.finfo(np.float64).eps) * sum(w * term.norm2 for w, term in self.weighted())
 
-    def _weighted(self) -> list[tuple[float, Term]]:
+    def weighted(self) -> list[tuple[float, Term]]:
+        """Terms that count."""
         return [(w, term) for w, term in zip(self.weights, self.terms, strict=True) if w > 0]
+
+
+def _added(parts: Iterable[tuple[float, Mapping[int, Array]]]) -> dict[int, Array]:
+    """Weighted sum of what several terms say of the same operators."""
+    total: dict[int, Array] = {}
+    for w, part in parts:
+        for operator, K in part.items():
+            total[operator] = total.get(operator, 0.0) + w * K
+    return total
+
+
+def _quartic(s: State, d: Sums) -> Array:
+    """``||(U + tD)'(U + tD)||^2 - ||U'U||^2``: what every similarity term shares."""
+    E = d.UD + d.UD.T
+    c2 = 2 * _dot(s.Q, d.DD) + _dot(E, E)
+    return np.array([4 * _dot(s.Q, d.UD), c2, 2 * _dot(E, d.DD), _dot(d.DD, d.DD)])
+
+
+def _scale(overlap: float, Q: Array) -> float:
+    """The c that minimises ``-2 c^2 overlap + c^4 ||Q||^2``; 1 where there is nothing to scale."""
+    size = _dot(Q, Q)
+    return float(np.sqrt(overlap / size)) if size > 0 and overlap > 0 else 1.0
 
 
 def _dot(A: Array, B: Array) -> float:

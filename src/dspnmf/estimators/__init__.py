@@ -1,5 +1,12 @@
 """The family behind one scikit-learn interface."""
 
 from dspnmf.estimators.dsp import DSPNMF, NMF
+from dspnmf.estimators.feature import FRNMF
+from dspnmf.estimators.graph import GNMF, NPNMF, SPNMF
+from dspnmf.estimators.labels import GDNMF
+from dspnmf.estimators.linear import NPE
+from dspnmf.estimators.orthogonal import ONMF
+from dspnmf.estimators.symmetric import NSNMF, SymNMF
+from dspnmf.estimators.transport import SDNMF
 
-__all__ = ["DSPNMF", "NMF"]
+__all__ = ["DSPNMF", "FRNMF", "GDNMF", "GNMF", "NMF", "NPE", "NPNMF", "NSNMF", "ONMF", "SDNMF", "SPNMF", "SymNMF"]

@@ -1,12 +1,12 @@
-"""What all estimators share: input checks, units, starts, the loop, fitted attributes, transform.
+"""What all estimators share: input checks, units, starts, the loop, fitted attributes.
 
 Units. The solver works on ``X / scale`` with ``lam = 1`` and weights whose largest is 1, so that data of any size give
-the same codes up to their unit. For codes U and components V of the user,
+the same codes up to their unit. With `code` the unit of the codes, codes U and components V of the user are
 
-    U_solver = U sqrt(lam) / scale,     V_solver = V / sqrt(lam),     alpha_solver = alpha scale^2,
+    U = code U_solver,     V = (scale / code) V_solver.
 
-and the objective of the user is ``scale^2`` times the solver's (times the weight that was divided out). `scale` is a
-power of two: multiplying by it rounds nothing.
+Where XX' is preserved, ``code = scale / sqrt(lam)``, which makes alpha_solver = alpha scale^2. The objective of the
+user is `Problem.unit` times the solver's. `scale` is a power of two: multiplying by it rounds nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
 
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
-from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.rows import ArrayRows
 from dspnmf.rows._model import Array
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
 from dspnmf.terms import Objective, State
@@ -37,10 +36,13 @@ INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 
 
 class Problem(NamedTuple):
-    """The objective in the solver's units."""
+    """What is minimised, over which rows, in the solver's units."""
 
+    rows: ArrayRows
     objective: Objective
     unit: float  # the user's objective over the solver's
+    code: float  # the user's codes over the solver's
+    published: Objective | None = None  # what the published rule was derived for, where that is another objective
 
 
 class Run(NamedTuple):
@@ -53,7 +55,7 @@ class Run(NamedTuple):
 
 
 class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the family; a method says what it minimises (`_problem`) and how lam enters (`_lam`)."""
+    """Base of the family: a fit. A method says what it minimises (`_problem`), what its errors are, what it learned."""
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
         "n_components": whole(1),
@@ -67,6 +69,32 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         "verbose": either(FLAG, whole(0)),
     }
 
+    _rules: ClassVar[Mapping[str, rules.Factor]] = RULES
+
+    def __init__(
+        self,
+        n_components: int,
+        solver: str,
+        init: str,
+        n_init: int,
+        max_iter: int,
+        tol: float,
+        inner_iter: int | str,
+        normalize: bool,
+        random_state: Any,
+        verbose: int,
+    ) -> None:
+        self.n_components = n_components
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.inner_iter = inner_iter
+        self.normalize = normalize
+        self.random_state = random_state
+        self.verbose = verbose
+
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Learn the components of X.
 
@@ -74,8 +102,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Non-negative data; float32 stays float32.
-        y : None
-            Ignored, present for the interface.
+        y : array-like of shape (n_samples,), optional
+            Ignored, except by methods that learn from labels.
         W, H : array-like of shape (n_samples, n_components) and (n_components, n_features), optional
             Start for ``init="custom"``.
 
@@ -83,7 +111,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         -------
         self
         """
-        self.fit_transform(X, W=W, H=H)
+        self.fit_transform(X, y, W=W, H=H)
         return self
 
     @with_callbacks
@@ -108,135 +136,91 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             _validation.check_no_start(W, H, self.init)
         if self.init.startswith("nndsvd"):
             _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
-        scale = 2.0 ** np.round(np.log2(largest)) if largest > 0 else 1.0
-        rows = ArrayRows(X, self.n_components, float(scale))
-        problem = self._problem(rows)
+        scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
+        problem = self._problem(X, y, scale)
         root = self._init_callback_context(max_subtasks=self.n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            run = self._settle(rows, problem, self._best_run(X, rows, problem, (W, H), root))
-            attributes = self._fitted(rows, problem, run)
+            run = self._settle(problem, self._best_run(X, problem, (W, H), root))
+            attributes = self._fitted(problem, run)
         for name, value in attributes.items():
             setattr(self, name, value)
         root.call_on_fit_task_end(estimator=self, X=X)
         if not run.converged and self.tol > 0:
             change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        codes = run.codes
-        codes *= self._unit.astype(codes.dtype)
-        return codes
-
-    def transform(self, X: Any) -> Array:
-        """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative data with the features of the fit.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        X, _ = _validation.check_data(self, X, reset=False)
-        rows = ArrayRows(X, len(self._curvature), self._scale)
-        with team():
-            codes = rows.solve(RowModel(self._curvature, self._pull, 0.0))
-        codes *= self._unit.astype(codes.dtype)
-        return codes
-
-    def inverse_transform(self, Z: Any) -> Array:
-        """Samples from codes: ``Z @ components_``.
-
-        Parameters
-        ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
-        _validation.check_codes(Z, len(self.components_))
-        return np.asarray(Z @ self.components_)
+        return self._in_units(run.codes)
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 
-    def _problem(self, rows: ArrayRows) -> Problem:
-        """The objective in the solver's units, for X as `rows` hold it."""
+    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
+        """The objective in the solver's units."""
         raise NotImplementedError
 
-    @property
-    def _lam(self) -> float:
-        """The unit of the codes."""
-        return 1.0
+    def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
+        """Fitted attributes that follow from the terms' exact values, or from the state."""
+        raise NotImplementedError
 
-    def _errors(self, values: list[float], scale: float) -> dict[str, float]:
-        """Fitted attributes that follow from the terms' exact values."""
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """Fitted attributes beside those every factorization has; `_unit` is that of the codes."""
         raise NotImplementedError
 
     # -- the fit ---------------------------------------------------------------------------------------------------
 
-    def _update(self, objective: Objective, s: State) -> Update:
-        """The solver the parameters name; "auto" takes newton-cg where rows are coupled by a quartic term."""
+    def _update(self, problem: Problem, s: State) -> Update:
+        """The solver the parameters name; "auto" takes newton-cg where rows are coupled."""
         inner = None if self.inner_iter == "auto" else int(self.inner_iter)
         name = self.solver
         if name == "auto":
-            name = "newton-cg" if objective.model(s).coupling > 0 else "hals"
-        if name in RULES:
-            return rules.Multiplicative(RULES[name])
+            model = problem.objective.model(s)
+            name = "newton-cg" if model.coupling > 0 or model.curves else "hals"
+        if name in self._rules:
+            return rules.Multiplicative(self._rules[name], problem.published)
         return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
 
     def _start(
-        self, X: Any, rows: ArrayRows, given: tuple[Any, Any], rng: np.random.RandomState
+        self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState
     ) -> tuple[Array, Array]:
-        """Codes and V' in the solver's units."""
-        root = np.sqrt(self._lam)
+        """Codes and V' in the solver's units; features beyond those of X begin at random."""
+        rows, m = problem.rows, X.shape[1]
+        mean = start.mean(X) / rows.scale
+        U, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if self.init == "custom":
             W, H = given
-            codes = np.array(W * (root / rows.scale), dtype=rows.dtype, order="C")
-            return codes, np.array(H.T / root, dtype=np.float64, order="C")
-        mean = start.mean(X) / rows.scale
-        if self.init == "random":
-            U, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
+            Vt[:m] = H.T * (problem.code / rows.scale)
+            return np.array(W / problem.code, dtype=rows.dtype, order="C"), Vt
+        if self.init != "random":
+            U, Vt[:m] = start.nndsvd(X, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
+        if self.solver.startswith("paper"):
+            factor = float(np.sqrt(rows.scale) / problem.code)
         else:
-            U, Vt = start.nndsvd(X, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
-        if self.solver in ("paper", "paper-appendix"):
-            factor = float(np.sqrt(self._lam / rows.scale))
-        else:
-            factor = self._start_factor(rows, U)
+            rows.begin(U)
+            factor = problem.objective.best_scale(State(Vt, *rows.sums()))
         U *= rows.dtype.type(factor)
         return U, Vt / factor
 
-    def _start_factor(self, rows: ArrayRows, U: Array) -> float:
-        """What a start's codes are multiplied by."""
-        return 1.0
-
-    def _best_run(self, X: Any, rows: ArrayRows, problem: Problem, given: tuple[Any, Any], root: Any) -> Run:
+    def _best_run(self, X: Any, problem: Problem, given: tuple[Any, Any], root: Any) -> Run:
         """The best of `n_init` descents."""
         rng = check_random_state(self.random_state)
         best: Run | None = None
         for _ in range(self.n_init):
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
-            codes, Vt = self._start(X, rows, given, rng)
-            rows.begin(codes)
-            run = self._descend(X, rows, problem, Vt, context)
+            codes, Vt = self._start(X, problem, given, rng)
+            problem.rows.begin(codes)
+            run = self._descend(X, problem, Vt, context)
             context.call_on_fit_task_end(estimator=self, X=X)
             if best is None or run.history[-1] < best.history[-1]:
                 best = run
         assert best is not None
-        rows.begin(best.codes)
+        problem.rows.begin(best.codes)
         return best
 
-    def _descend(self, X: Any, rows: ArrayRows, problem: Problem, Vt: Array, context: Any) -> Run:
+    def _descend(self, X: Any, problem: Problem, Vt: Array, context: Any) -> Run:
         """Iterate until converged, out of iterations, or told to stop by a callback."""
-        objective = problem.objective
+        rows, objective = problem.rows, problem.objective
         done = Stopping(self.tol, objective.resolution)
-        P, Q = rows.sums()
-        steps = iterate(rows, objective, Vt, self._update(objective, State(Vt, P, Q)))
+        steps = iterate(rows, objective, Vt, self._update(problem, State(Vt, *rows.sums())))
         value, s = next(steps)
         history, converged = [value], False
         for iteration in range(1, self.max_iter + 1):
@@ -249,21 +233,21 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
-                reconstruction_attributes=lambda s=s: self._fitted(rows, problem, Run(rows.codes, s, history, False)),
+                reconstruction_attributes=lambda s=s: self._fitted(problem, Run(rows.codes, s, history, False)),
             )
             if converged or stop:
                 break
         return Run(rows.codes, s, history, converged or bool(stop))
 
-    def _settle(self, rows: ArrayRows, problem: Problem, run: Run) -> Run:
+    def _settle(self, problem: Problem, run: Run) -> Run:
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
-        if self.solver in RULES:
-            return run
+        rows, model = problem.rows, problem.objective.model(run.state)
         rows.release()
-        codes = rows.solve(problem.objective.model(run.state))
+        if self.solver in self._rules or model.pulls:
+            return run
+        codes = rows.solve(model)
         rows.begin(codes)
-        P, Q = rows.sums()
-        value = problem.objective.value(State(run.state.Vt, P, Q))
+        value = problem.objective.value(State(run.state.Vt, *rows.sums()))
         if value <= run.history[-1]:
             return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
@@ -277,35 +261,29 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                 _log.setLevel(logging.INFO)
             _log.info("iteration %d: objective %.6e", iteration, value)
 
-    def _fitted(self, rows: ArrayRows, problem: Problem, run: Run) -> dict[str, Any]:
+    def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
-        objective, root = problem.objective, np.sqrt(self._lam)
-        P, Q = rows.sums()
-        values = exact_values(rows, objective, State(run.state.Vt, P, Q))
-        S, M, _ = objective.model(run.state)
-        components = run.state.Vt.T * root
-        unit = np.full(rows.k, rows.scale / root)
-        if self.normalize:
-            length = np.linalg.norm(components, axis=1)
-            length[length == 0] = 1.0
-            components, unit = components / length[:, None], unit * length
+        rows, objective = problem.rows, problem.objective
+        s = State(run.state.Vt, *rows.sums())
+        values = exact_values(rows, objective, s)
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
         return {
-            "components_": np.ascontiguousarray(components.astype(rows.dtype)),
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
             "objective_": value * problem.unit,
             "objective_history_": np.array([h * problem.unit for h in run.history]),
-            **self._errors(values, rows.scale),
-            "_curvature": S,
-            "_pull": M,
-            "_scale": rows.scale,
-            "_unit": unit,
+            **self._errors(values, problem, s),
+            **self._learned(problem, run),
         }
+
+    def _in_units(self, codes: Array) -> Array:
+        """Codes of the solver in the user's units."""
+        codes *= self._unit.astype(codes.dtype)
+        return codes
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+        return int(self.n_components_)
 
     def __sklearn_tags__(self) -> Any:
         """Tags of scikit-learn: non-negative input, sparse or dense, precision kept."""

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
+from sklearn import preprocessing
 
-from dspnmf._validation import Allowed, number
-from dspnmf.estimators.base import Factorization, Problem
-from dspnmf.rows import ArrayRows
+from dspnmf import _validation, graphs
+from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
+from dspnmf.estimators.base import Problem, Run
+from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.rows import ArrayRows, Operator
 from dspnmf.rows._model import Array
-from dspnmf.start import scale_to_structure
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, State
 
 
-class DSPNMF(Factorization):
+class DSPNMF(ComponentFactorization):
     """Non-negative matrix factorization that preserves the similarities between samples.
 
     Minimises, over codes U (n x k) and components V (k x m), both non-negative,
@@ -40,6 +43,12 @@ class DSPNMF(Factorization):
         "paper-appendix": as derived in the paper's appendix. "auto": "newton-cg", and "hals" where alpha is 0.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
+    similarity : {"gram", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), default="gram"
+        What the codes are to preserve: XX' (the paper), the cosines of the rows (still no n x n matrix), a graph of
+        nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
+        `transform` is defined for the first three.
+    n_neighbors : int, default=5
+        Neighbours of ``similarity="knn"``.
     n_init : int, default=1
         Number of starts; the best result is kept.
     max_iter : int, default=200
@@ -93,9 +102,11 @@ class DSPNMF(Factorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Factorization._allowed,
+        **ComponentFactorization._allowed,
         "alpha": number(0),
         "lam": number(0, strict=True),
+        "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
+        "n_neighbors": whole(1),
     }
 
     def __init__(
@@ -106,6 +117,8 @@ class DSPNMF(Factorization):
         lam: float = 1.0,
         solver: str = "auto",
         init: str = "random",
+        similarity: Any = "gram",
+        n_neighbors: int = 5,
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -114,43 +127,78 @@ class DSPNMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.n_components = n_components
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
         self.alpha = alpha
         self.lam = lam
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_iter = inner_iter
-        self.normalize = normalize
-        self.random_state = random_state
-        self.verbose = verbose
+        self.similarity = similarity
+        self.n_neighbors = n_neighbors
 
-    def _problem(self, rows: ArrayRows) -> Problem:
-        alpha = float(self.alpha) * rows.scale * rows.scale
-        largest = max(1.0, alpha)
-        terms = (Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2()))
-        return Problem(Objective(terms, (1 / largest, alpha / largest)), largest * rows.scale * rows.scale)
+    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
+        root = float(np.sqrt(self.lam))
+        rows, structure = self._structure(X, scale)
+        data = Reconstruction(ArrayRows(X, 1, scale).norm2(), slice(0, X.shape[1]) if rows.shape != X.shape else ALL)
+        if self._like_gram:  # similarities are squares of X's unit, and so are the codes'
+            weights, unit, code = np.array([1.0, self.alpha * scale * scale]), scale * scale, scale / root
+        else:  # similarities, and with them the codes, have no unit
+            weights, unit, code = np.array([scale * scale, float(self.alpha)]), 1.0, 1 / root
+        objective = Objective((data, structure), tuple(map(float, weights / weights.max())))
+        return Problem(rows, objective, float(weights.max()) * unit, code)
 
     @property
-    def _lam(self) -> float:
-        return float(self.lam)
+    def _like_gram(self) -> bool:
+        return isinstance(self.similarity, str) and self.similarity == "gram"
 
-    def _start_factor(self, rows: ArrayRows, U: Array) -> float:
-        if self.alpha == 0:
-            return 1.0
-        rows.begin(U)
-        return scale_to_structure(*rows.sums())
+    def _structure(self, X: Any, scale: float) -> tuple[ArrayRows, GramSimilarity | GraphSimilarity]:
+        """Rows and the term that preserves the similarity asked for."""
+        k, n = self.n_components, X.shape[0]
+        if self._like_gram:
+            rows = ArrayRows(X, k, scale)
+            return rows, GramSimilarity(rows.gram_norm2())
+        if isinstance(self.similarity, str) and self.similarity == "cosine":
+            rows = ArrayRows(self._augmented(X, scale), k, scale)
+            unit_rows = ArrayRows(self._augmented(X, scale)[:, X.shape[1] :], k, scale)
+            return rows, GramSimilarity(unit_rows.gram_norm2(), slice(X.shape[1], None))
+        if self.solver == "mm":
+            name = self.similarity if isinstance(self.similarity, str) else "a matrix"
+            raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=name))
+        if not isinstance(self.similarity, str):
+            A = graphs.check_graph(self.similarity, n, name="similarity", signed=True)
+        else:
+            A = graphs.knn(X, self.n_neighbors) if self.similarity == "knn" else graphs.self_tuned(X)
+        rows = ArrayRows(X, k, scale, [Operator(A, np.zeros(n))])
+        return rows, GraphSimilarity(float(A.power(2).sum()))
 
-    def _errors(self, values: list[float], scale: float) -> dict[str, float]:
-        return {
-            "reconstruction_err_": float(np.sqrt(values[0])) * scale,
-            "structure_err_": float(np.sqrt(values[1])) * scale * scale,
-        }
+    def _augmented(self, X: Any, scale: float | None = None) -> Any:
+        """For cosines: X, and beside it its rows at unit length (times the scale the solver divides by)."""
+        if not (isinstance(self.similarity, str) and self.similarity == "cosine"):
+            return X
+        unit = preprocessing.normalize(X) * X.dtype.type(self._scale if scale is None else scale)
+        return sparse.hstack([X, unit], format="csr") if sparse.issparse(X) else np.hstack([X, unit])
+
+    def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
+        model = super()._for_transform(problem, run)
+        if problem.objective.model(run.state).pulls:
+            train = {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data}
+            return {**model, **train, "_similarity": 2 * problem.objective.weights[1]}
+        return model
+
+    def _beside(self, X: Any) -> tuple[Array, ...]:
+        if self._like_gram or (isinstance(self.similarity, str) and self.similarity == "cosine"):
+            return ()
+        _validation.check_ties(self, "similarity", self.similarity, ("gram", "cosine", "knn"))
+        if not hasattr(self, "_train_codes"):  # alpha = 0: nothing ties rows
+            return ()
+        ties = graphs.neighbours_in(X, self._train_data, self.n_neighbors)
+        return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(X.dtype)),)
+
+    def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
+        unit = problem.rows.scale**2 if self._like_gram else 1.0
+        return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}
 
 
-class NMF(Factorization):
+class NMF(ComponentFactorization):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
 
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
@@ -197,19 +245,10 @@ class NMF(Factorization):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_iter = inner_iter
-        self.normalize = normalize
-        self.random_state = random_state
-        self.verbose = verbose
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
 
-    def _problem(self, rows: ArrayRows) -> Problem:
-        return Problem(Objective((Reconstruction(rows.norm2()),), (1.0,)), rows.scale * rows.scale)
-
-    def _errors(self, values: list[float], scale: float) -> dict[str, float]:
-        return {"reconstruction_err_": float(np.sqrt(values[0])) * scale}
+    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
+        rows = ArrayRows(X, self.n_components, scale)
+        return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, scale)

@@ -7,11 +7,26 @@ from typing import Any
 import numpy as np
 
 from dspnmf.kernels.products import add_gram, compiled, features_scratch, pull, push
-from dspnmf.kernels.sweeps import inverse_diagonal, sweep
+from dspnmf.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 
 @compiled
-def face(X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
+def face(
+    X: Any,
+    E: Any,
+    delta: Any,
+    kappa: Any,
+    U: Any,
+    D: Any,
+    g: Any,
+    t: float,
+    M: Any,
+    S: Any,
+    lo: int,
+    hi: int,
+    block: int,
+    sweeps: int,
+) -> Any:
     """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
 
     Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
@@ -34,13 +49,19 @@ def face(X: Any, U: Any, D: Any, g: Any, t: float, M: Any, S: Any, lo: int, hi: 
                 Ub[b, a] = u
                 Yt[a, b] = u
                 Gt[a, b] = Gb[b, a]
+        if E is not None:
+            add_transposed(E, i, width, Gt)
         np.dot(Ub, S, gb)
+        for b in range(width):
+            for a in range(k):
+                gb[b, a] -= Gt[a, b]
+                if delta is not None:
+                    gb[b, a] += delta[i + b] * kappa[a] * Ub[b, a]
         for _ in range(sweeps):
-            sweep(Yt, Gt, S, inverse, rest, width)
+            sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, width)
         for b in range(width):
             for a in range(k):
                 y = Yt[a, b]
-                gb[b, a] -= Gb[b, a]
                 Db[b, a] = y - Ub[b, a]
                 Ab[b, a] = Db[b, a] if y == 0 else zero
                 slope += gb[b, a] * Db[b, a]
@@ -67,6 +88,7 @@ def precondition(r: Any, free: Any, T: Any, u: Any) -> float:
 
 @compiled
 def cg_start(
+    W: Any,
     U: Any,
     D: Any,
     g: Any,
@@ -84,7 +106,7 @@ def cg_start(
 ) -> Any:
     """Shorten D by tau, its part that ends at zero by sigma; the residual there, preconditioned.
 
-    r is the negative gradient of the model (``A[D] = D S + U C``) on the free entries, u = r T; <r,u>, U'u, u'u.
+    r is the negative gradient of the model (``A[D] = D S + U C + W``) on the free entries, u = r T; <r,u>, U'u, u'u.
     """
     k = S.shape[0]
     Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
@@ -103,6 +125,8 @@ def cg_start(
         for b in range(width):
             for a in range(k):
                 slope = gb[b, a] + DS[b, a] + UC[b, a]
+                if W is not None:
+                    slope += W[i + b, a]
                 is_free = Ub[b, a] + Db[b, a] > 0 or slope < 0
                 fb[b, a] = is_free
                 rb[b, a] = -slope if is_free else zero
@@ -114,6 +138,7 @@ def cg_start(
 
 @compiled
 def cg_step(
+    W: Any,
     U: Any,
     z: Any,
     r: Any,
@@ -130,7 +155,10 @@ def cg_step(
     hi: int,
     block: int,
 ) -> Any:
-    """One preconditioned conjugate-gradient step in one look (q = A[p] by recurrence, Chronopoulos & Gear 1989)."""
+    """One preconditioned conjugate-gradient step in one look (q = A[p] by recurrence, Chronopoulos & Gear 1989).
+
+    ``A[u] = u S + U C + W``; W may be None.
+    """
     k = S.shape[0]
     Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
     square = np.empty((k, k), U.dtype)
@@ -142,6 +170,10 @@ def cg_step(
         Ub, rb, ub, fb = U[i:j], r[i:j], u[i:j], free[i:j]
         np.dot(ub, S, uS[: j - i])
         np.dot(Ub, C, UC[: j - i])
+        if W is not None:
+            for b in range(j - i):
+                for a in range(k):
+                    UC[b, a] += W[i + b, a]
         rf, uf, ff = rb.reshape(-1), ub.reshape(-1), fb.reshape(-1)
         pf, qf, zf = p[i:j].reshape(-1), q[i:j].reshape(-1), z[i:j].reshape(-1)
         for e in range(rf.size):
@@ -177,15 +209,19 @@ def project(U: Any, D: Any, g: Any, z: Any, lo: int, hi: int, block: int) -> Any
 
 
 @compiled
-def combine(X: Any, D: Any, z: Any, tau: float, m: int, lo: int, hi: int, block: int) -> Any:
-    """``D += tau z`` and the sum X'D."""
+def combine(X: Any, U: Any, D: Any, z: Any, tau: float, stretch: float, m: int, lo: int, hi: int, block: int) -> Any:
+    """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     k = D.shape[1]
-    PD, work, scale = np.zeros((m, k)), features_scratch(X, D), D.dtype.type(tau)
+    PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
+    work, square = features_scratch(X, D), np.empty((k, k), U.dtype)
+    scale, longer = D.dtype.type(tau), D.dtype.type(stretch)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Db, zb = D[i:j], z[i:j]
+        Ub, Db, zb = U[i:j], D[i:j], z[i:j]
         for b in range(j - i):
             for a in range(k):
-                Db[b, a] += scale * zb[b, a]
+                Db[b, a] = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
-    return PD
+        add_gram(Ub, Db, square, UD)
+        add_gram(Db, Db, square, DD)
+    return PD, UD, DD

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dspnmf.kernels.products import compiled, pull
-from dspnmf.kernels.sweeps import inverse_diagonal, sweep
+from dspnmf.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 SPARE = 8  # inner solves beyond 3 k after which an active set keeps the feasible point it has
 DEPENDENT = 1e150  # stands for an infinite pivot
@@ -76,31 +76,36 @@ def active_set(S: Any, g: Any, y: Any, members: Any, L: Any, z: Any, tolerance: 
 
 
 @compiled
-def solve_rows(X: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> None:
-    """Non-negative least squares for every row: sweeps from zero, then an exact active set."""
+def solve_rows(
+    X: Any, E: Any, delta: Any, kappa: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int
+) -> None:
+    """Non-negative least squares for every row: sweeps from zero, then an exact active set.
+
+    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None.
+    """
     k = S.shape[0]
     Gt, Yt, rest = np.empty((k, block)), np.empty((k, block)), np.empty(block)
-    G, L, z = np.empty((block, k), out.dtype), np.empty((k, k)), np.empty(k)
-    y, g, members, inverse = (
-        np.empty(k),
-        np.empty(k),
-        np.empty(k, np.int64),
-        inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30),
-    )
+    G, L, z, C = np.empty((block, k), out.dtype), np.empty((k, k)), np.empty(k), S.copy()
+    y, g, members = np.empty(k), np.empty(k), np.empty(k, np.int64)
+    inverse = inverse_diagonal(S, 1e-30)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         pull(X, M, i, j, G[: j - i])
         for b in range(j - i):
             for a in range(k):
                 Gt[a, b], Yt[a, b] = G[b, a], 0.0
+        if E is not None:
+            add_transposed(E, i, j - i, Gt)
         for _ in range(sweeps):
-            sweep(Yt, Gt, S, inverse, rest, j - i)
+            sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, j - i)
         for b in range(j - i):
             size = 0.0
             for a in range(k):
                 y[a], g[a] = Yt[a, b], Gt[a, b]
-                if S[a, a] > 0:
-                    size = max(size, abs(g[a]) / np.sqrt(S[a, a]))
-            active_set(S, g, y, members, L, z, 1e-12 * size)
+                if delta is not None:
+                    C[a, a] = S[a, a] + delta[i + b] * kappa[a]
+                if C[a, a] > 0:
+                    size = max(size, abs(g[a]) / np.sqrt(C[a, a]))
+            active_set(C, g, y, members, L, z, 1e-12 * size)
             for a in range(k):
                 out[i + b, a] = y[a]

@@ -24,8 +24,19 @@ def inverse_diagonal(S: Any, rounding: float) -> Any:
 
 
 @compiled
-def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, rest: Any, width: int) -> float:
-    """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change."""
+def add_transposed(E: Any, i: int, width: int, Gt: Any) -> None:
+    """``Gt += E[i : i + width]'``."""
+    for b in range(width):
+        for a in range(E.shape[1]):
+            Gt[a, b] += E[i + b, a]
+
+
+@compiled
+def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, delta: Any, kappa: Any, at: int, rest: Any, width: int) -> float:
+    """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change.
+
+    `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature, None none.
+    """
     k = S.shape[0]
     change = 0.0
     for a in range(k):
@@ -45,6 +56,12 @@ def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, rest: Any, width: int) -> floa
             c += 1
         scale, y = inverse[a], Yt[a]
         moved = rest.dtype.type(0)
+        if delta is not None:
+            scale = rest.dtype.type(1)
+            for b in range(width):  # a step of its own for every row
+                more = delta[at + b] * kappa[a]
+                curvature = S[a, a] + more
+                rest[b] = (rest[b] - more * y[b]) / curvature if curvature > 0 else rest.dtype.type(0)
         for b in range(width):
             new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
             moved += (new - y[b]) * (new - y[b])
@@ -54,8 +71,27 @@ def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, rest: Any, width: int) -> floa
 
 
 @compiled
-def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int) -> Any:
-    """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes."""
+def look(
+    X: Any,
+    E: Any,
+    delta: Any,
+    kappa: Any,
+    U: Any,
+    D: Any,
+    t: float,
+    M: Any,
+    S: Any,
+    lo: int,
+    hi: int,
+    block: int,
+    sweeps: int,
+    stretch: float,
+) -> Any:
+    """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes.
+
+    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None. D is the direction of the
+    sweeps times `stretch`, cut off where codes would become negative.
+    """
     m, k = M.shape
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
     work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
@@ -66,6 +102,7 @@ def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, blo
         np.empty(block, U.dtype),
     )
     inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
+    longer = U.dtype.type(stretch)
     first, last = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
@@ -78,15 +115,17 @@ def look(X: Any, U: Any, D: Any, t: float, M: Any, S: Any, lo: int, hi: int, blo
                 Ub[b, a] = u
                 Yt[a, b] = u
                 Gt[a, b] = Gb[b, a]
+        if E is not None:
+            add_transposed(E, i, width, Gt)
         for s in range(sweeps):
-            change = sweep(Yt, Gt, S, inverse, rest, width)
+            change = sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, width)
             if s == 0:
                 first += change
             if s == sweeps - 1:
                 last += change
         for b in range(width):
             for a in range(k):
-                Db[b, a] = Yt[a, b] - Ub[b, a]
+                Db[b, a] = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
         add_gram(Ub, Db, square, UD)
         add_gram(Db, Db, square, DD)
@@ -105,7 +144,7 @@ def sweep_rows(Y: Any, G: Any, S: Any, rounding: float, block: int) -> float:
         for b in range(j - i):
             for a in range(k):
                 Yt[a, b], Gt[a, b] = Y[i + b, a], G[i + b, a]
-        change += sweep(Yt, Gt, S, inverse, rest, j - i)
+        change += sweep(Yt, Gt, S, inverse, None, None, 0, rest, j - i)
         for b in range(j - i):
             for a in range(k):
                 Y[i + b, a] = Yt[a, b]

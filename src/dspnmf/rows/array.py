@@ -6,14 +6,15 @@ Nothing here makes sparse X dense (a few rows at a time where residuals are want
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import spread
-from dspnmf.rows._model import Array, RowModel, Sums
+from dspnmf.rows._model import Array, Operator, RowModel, Sums
+from dspnmf.rows.graph import GraphSide
 
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 _TILE = 1024  # width of the tiles in which a Gram matrix is formed and forgotten
@@ -28,6 +29,7 @@ class Slope(NamedTuple):
     slope: float
     UD: Array
     DD: Array
+    DLD: tuple[Array, ...] = ()
 
 
 class ArrayRows:
@@ -36,7 +38,7 @@ class ArrayRows:
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
 
-    def __init__(self, X: Any, k: int, scale: float = 1.0) -> None:
+    def __init__(self, X: Any, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
         self.scale = scale
         self.shape: tuple[int, int] = X.shape
         self.k = k
@@ -46,11 +48,17 @@ class ArrayRows:
         self._U = self._D = np.empty((0, k), X.dtype)
         self._pending = 0.0
         self._newton: dict[str, Any] = {}
+        self._graphs = GraphSide(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
         self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
         stored = X.nnz if sparse.issparse(X) else X.size
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
+
+    @property
+    def data(self) -> Any:
+        """X as it was given."""
+        return self._X
 
     def begin(self, codes: Array) -> None:
         """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
@@ -73,24 +81,29 @@ class ArrayRows:
         self._U = self.codes
         self._newton = {}
 
-    def sums(self) -> tuple[Array, Array]:
-        """P = X'U and Q = U'U."""
+    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
+        """P = X'U, Q = U'U, and U'LU for every operator."""
         U = self.codes
         parts = self._spread(_kernels().sums, self.product_cost, self._source, U, self.shape[1])
-        return _total(parts, 0) / self.scale, _total(parts, 1)
+        return _total(parts, 0) / self.scale, _total(parts, 1), self._graphs.between(U, U)
 
     def step(self, t: float) -> None:
         """U += t D."""
         self._pending = t
 
-    def look(self, model: RowModel, sweeps: int) -> tuple[Sums, float]:
-        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's."""
-        S, M = self._cast(model)
+    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> tuple[Sums, float]:
+        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's.
+
+        The direction is taken times `stretch`, cut off where codes would become negative.
+        """
+        S, M, *beside = self._cast(model)
         work = 2 * self.product_cost + sweeps * self.sweep_cost
-        parts = self._spread(_kernels().look, work, self._source, self._U, self._D, self._pending, M, S, last=(sweeps,))
+        arrays = (self._source, *beside, self._U, self._D)
+        parts = self._spread(_kernels().look, work, *arrays, self._pending, M, S, last=(sweeps, stretch))
+        self._pending = 0.0
         first, last = float(_total(parts, 3)), float(_total(parts, 4))
         settled = (last / first) ** 0.5 if first > 0 else 0.0
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2)), settled
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along()), settled
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
@@ -102,65 +115,87 @@ class ArrayRows:
         if not self._newton:
             self._newton = {name: np.empty_like(self._U) for name in ("g", "z", "r", "u", "p", "q")}
             self._newton["free"] = np.empty(self._U.shape, np.bool_)
-        S, M = self._cast(model)
+        S, M, *beside = self._cast(model)
         work = self.product_cost + sweeps * self.sweep_cost
-        arrays = (self._source, self._U, self._D, self._newton["g"])
+        arrays = (self._source, *beside, self._U, self._D, self._newton["g"])
         parts = self._spread(_kernels().face, work, *arrays, self._pending, M, S, last=(sweeps,))
         self._pending = 0.0
         total = [_total(parts, which) for which in range(7)]
-        return Slope(*total[:3]), Slope(*total[3:6]), total[6]
+        D = Slope(total[0], total[1], total[2], self._graphs.between(self._D, self._D))
+        return D, Slope(total[3], total[4], total[5]), total[6]
 
     def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
         """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
         for name in ("z", "p", "q"):
             w[name].fill(0)
-        arrays = (self._U, self._D, w["g"], w["r"], w["u"], w["free"])
+        W = self._graphs.curved(model, self._D, tau)
+        arrays = (W, self._U, self._D, w["g"], w["r"], w["u"], w["free"])
         return self._cg(_kernels().cg_start, model, UD, inverse, *arrays, tau, sigma)
 
     def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
         """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
         w = self._newton
-        arrays = (self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
+        arrays = (self._graphs.curved(model, w["u"]), self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
         return self._cg(_kernels().cg_step, model, Uu, inverse, *arrays, alpha, beta)
 
-    def project(self) -> tuple[Slope, Array]:
-        """Make z the direction from U + D to the projection of U + D + z; the model along it, and D'z."""
+    def project(self) -> tuple[Slope, Array, tuple[Array, ...]]:
+        """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
         w = self._newton
         parts = self._spread(_kernels().project, 3 * self.sweep_cost, self._U, self._D, w["g"], w["z"])
-        return Slope(float(_total(parts, 0)), _total(parts, 2), _total(parts, 3)), _total(parts, 1)
+        total = [_total(parts, which) for which in range(4)]
+        z, D = w["z"], self._D
+        return Slope(total[0], total[2], total[3], self._graphs.between(z, z)), total[1], self._graphs.between(D, z)
 
-    def combine(self, tau: float) -> Array:
-        """Second pass: D += tau z; X'D."""
-        arrays = (self._source, self._D, self._newton["z"])
-        parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, self.shape[1])
-        return _total(parts, 0) / self.scale
+    def combine(self, tau: float, stretch: float = 1.0) -> Sums:
+        """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
+        arrays = (self._source, self._U, self._D, self._newton["z"])
+        parts = self._spread(_kernels().combine, self.product_cost, *arrays, tau, stretch, self.shape[1])
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along())
 
     def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, *arguments: Any) -> Slope:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
         parts = self._spread(kernel, 5 * self.sweep_cost, *arguments, *small)
-        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2))
+        u = self._newton["u"]
+        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2), self._graphs.between(u, u))
+
+    def preconditioner(self, model: RowModel, floor: float) -> Array:
+        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
+        S, delta, kappa = self._graphs.curvature(model)
+        if delta is not None and kappa is not None:
+            S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
+        values, vectors = np.linalg.eigh(S)
+        return (vectors / np.maximum(values, max(floor * values[-1], np.finfo(np.float64).tiny))) @ vectors.T
 
     # -- everything but descent ----------------------------------------------------------------------------------
 
-    def map(self, rule: Callable[[Array, Array], Array], M: Array) -> tuple[Array, Array]:
-        """Replace every block of codes by ``rule(U_block, X_block @ M)``; P and Q of the new codes."""
-        U, pull = self.codes, (M / self.scale).astype(self.dtype)
+    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
+
+        `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
+        """
+        U, pull = self.codes, (model.M / self.scale).astype(self.dtype)
+        gain, loss = self._graphs.split(model, U)
 
         def task(lo: int, hi: int) -> None:
             for i in range(lo, hi, 4096):
-                j = min(i + 4096, hi)
-                U[i:j] = rule(U[i:j], self._X[i:j] @ pull)
+                part = slice(i, min(i + 4096, hi))
+                U[part] = rule(U[part], self._X[part] @ pull + gain[part], loss[part])
 
         spread(task, self.shape[0], self.product_cost)
         return self.sums()
 
-    def solve(self, model: RowModel) -> Array:
-        """Codes that minimise the model row by row, coupling left out (it is convex: solved to rounding)."""
+    def solve(
+        self, model: RowModel, extra: Array | None = None, delta: Array | None = None, kappa: Array | None = None
+    ) -> Array:
+        """Codes that minimise the model row by row, coupling left out (it is convex: solved to rounding).
+
+        Operators are not looked at: new rows bring their own pull `extra` (n x k) and curvature ``delta diag(kappa)``.
+        """
         pull = (model.M / self.scale).astype(self.dtype)
         work = self.product_cost + _TRANSFORM_SWEEPS * self.sweep_cost
         codes = np.empty((self.shape[0], self.k), self.dtype)
-        arguments = (self._source, codes, pull, np.ascontiguousarray(model.S))
+        arguments = (self._source, extra, delta, kappa, codes, pull, np.ascontiguousarray(model.S))
         self._spread(_kernels().solve_rows, work, *arguments, last=(_TRANSFORM_SWEEPS,))
         return codes
 
@@ -212,10 +247,17 @@ class ArrayRows:
         X = self._X[lo:hi]
         return X.toarray() if sparse.issparse(X) else X
 
-    def _cast(self, model: RowModel) -> tuple[Array, Array]:
-        return model.S.astype(self.dtype), (model.M / self.scale).astype(self.dtype)
+    def _cast(self, model: RowModel) -> tuple[Any, ...]:
+        """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
+        S, delta, kappa = self._graphs.curvature(model)
+        extra = self._graphs.pull(model, self.codes) if model.pulls else None
+        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
 
-    def _spread(self, kernel: Any, work: float, *arguments: Any, last: tuple[int, ...] = ()) -> list[Any]:
+    def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """U'LD and D'LD for every operator."""
+        return self._graphs.between(self._U, self._D), self._graphs.between(self._D, self._D)
+
+    def _spread(self, kernel: Any, work: float, *arguments: Any, last: tuple[float, ...] = ()) -> list[Any]:
         """Run a kernel on all rows, split among the threads."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arguments, lo, hi, block, *last), self.shape[0], work, block)

@@ -1,0 +1,90 @@
+"""Factorizations with components: what they learn, and codes of new rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from dspnmf import _validation
+from dspnmf._threads import team
+from dspnmf.estimators.base import Factorization, Problem, Run
+from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.rows._model import Array
+from dspnmf.terms import State
+
+
+class ComponentFactorization(Factorization):
+    """A factorization X ~ UV that keeps V, so new rows have codes too."""
+
+    _unit_length = False  # whether components always have unit length
+
+    def transform(self, X: Any) -> Array:
+        """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative data with the features of the fit.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        X, _ = _validation.check_data(self, X, reset=False)
+        beside = self._beside(X)
+        rows = ArrayRows(self._augmented(X), len(self._curvature), self._scale)
+        with team():
+            return self._in_units(rows.solve(RowModel(self._curvature, self._pull), *beside))
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Samples from codes: ``Z @ components_``.
+
+        Parameters
+        ----------
+        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
+        _validation.check_codes(Z, len(self.components_))
+        return np.asarray(Z @ self.components_)
+
+    # -- what a method says of itself ----------------------------------------------------------------------------
+
+    def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
+        """The reconstruction is the first term."""
+        return {"reconstruction_err_": float(np.sqrt(values[0])) * problem.rows.scale}
+
+    def _augmented(self, X: Any) -> Any:
+        """X with the further features the fit had, for transform."""
+        return X
+
+    def _beside(self, X: Any) -> tuple[Array, ...]:
+        """What stands beside pull and curvature of new rows (see `ArrayRows.solve`): their ties to the old."""
+        return ()
+
+    def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """What transform needs: curvature and pull of a row's problem."""
+        model = problem.objective.model(run.state)
+        return {"_curvature": model.S, "_pull": model.M}
+
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        rows = problem.rows
+        components = run.state.Vt[: self.n_features_in_].T * (rows.scale / problem.code)
+        unit = np.full(rows.k, problem.code)
+        if self.normalize or (self._unit_length and self.solver not in self._rules):
+            length = np.linalg.norm(components, axis=1)
+            length[length == 0] = 1.0
+            components, unit = components / length[:, None], unit * length
+        return {
+            "components_": np.ascontiguousarray(components.astype(rows.dtype)),
+            **self._for_transform(problem, run),
+            "_scale": rows.scale,
+            "_unit": unit,
+        }

@@ -1,0 +1,140 @@
+"""FR-NMF: the similarities between features in place of those between samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from dspnmf import _validation
+from dspnmf._validation import Allowed, number
+from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.dsp import DSPNMF
+from dspnmf.rows._model import Array
+from dspnmf.rules import ratio
+
+
+class FRNMF(ComponentFactorization):
+    """Feature-relationship preserving NMF: ``||X - UV||^2 + alpha ||X'X - lam V'V||^2``.
+
+    DSP-NMF of X' with the roles of U and V exchanged: what `DSPNMF` does for samples, done for features.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Rank k.
+    alpha : float, default=1.0
+        Weight of the feature similarities.
+    lam : float, default=1.0
+        Their unit, as in `DSPNMF`.
+    solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
+        "paper": as the authors' code runs: exponent-1 rule on V with half weight on the cubic term, L1-normalised
+        components in each iteration, and a Kullback-Leibler rule for the codes. Dense X only.
+    init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        As in `DSPNMF`.
+
+    Notes
+    -----
+    The structure term binds V alone, so codes (also those of new rows) are plain non-negative least squares.
+
+    References
+    ----------
+    R. Hedjam, A. Abdesselam, F. Melgani: NMF with feature relationship preservation penalty term for clustering
+    problems, Pattern Recognition 112, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from dspnmf import FRNMF
+    >>> FRNMF(3, random_state=0).fit_transform(minmax_scale(load_wine().data)).shape
+    (178, 3)
+    """
+
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        **ComponentFactorization._allowed,
+        "alpha": number(0),
+        "lam": number(0, strict=True),
+    }
+
+    def __init__(
+        self,
+        n_components: int = 10,
+        *,
+        alpha: float = 1.0,
+        lam: float = 1.0,
+        solver: str = "auto",
+        init: str = "random",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        inner_iter: int | str = "auto",
+        normalize: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        )
+        self.alpha = alpha
+        self.lam = lam
+
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+        """Learn the components of X and return its codes; parameters as in `fit`."""
+        _validation.check_parameters(self, self._allowed)
+        X, _ = _validation.check_data(self, X, reset=True)
+        if self.init == "custom":
+            W, H = _validation.check_start(W, H, X.shape, self.n_components, 1.0)
+            W, H = H.T, W.T
+        if self.solver == "paper":
+            self._published(X, W, H)
+        else:
+            self._exchanged(X, W, H)
+        V = self.components_.astype(np.float64)
+        self._curvature, self._pull, self._scale = V @ V.T, np.ascontiguousarray(V.T), 1.0
+        self._unit, self.n_components_ = np.ones(len(V)), len(V)
+        codes = self.transform(X)
+        self.reconstruction_err_ = float(np.linalg.norm(X - codes @ self.components_)) if not sparse.issparse(X) else (
+            float(self._model.reconstruction_err_))  # fmt: skip
+        return codes
+
+    def _exchanged(self, X: Any, W: Any, H: Any) -> None:
+        """DSP-NMF of X'."""
+        parameters = self.get_params()
+        normalize = parameters.pop("normalize")
+        self._model = DSPNMF(**parameters)
+        features = self._model.fit_transform(X.T.tocsr() if sparse.issparse(X) else X.T, W=W, H=H)
+        lengths = np.linalg.norm(features, axis=0) if normalize else np.ones(features.shape[1])
+        lengths[lengths == 0] = 1.0
+        self.components_ = np.ascontiguousarray((features / lengths).T.astype(X.dtype))
+        for name in ("objective_", "objective_history_", "n_iter_", "structure_err_"):
+            setattr(self, name, getattr(self._model, name))
+
+    def _published(self, X: Any, W: Any, H: Any) -> None:
+        """The authors' loop; its history is that of the objective above."""
+        if sparse.issparse(X):
+            raise ValueError('FRNMF(solver="paper") needs X/(UV) everywhere: pass a dense X, or solver="auto".')
+        rng, k = check_random_state(self.random_state), self.n_components
+        U, V = (
+            (H.T, W.T)
+            if self.init == "custom"
+            else (rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1])))
+        )
+        U, V = np.array(U, np.float64), np.array(V, np.float64)
+        history = [self._value(X, U, V)]
+        for _ in range(self.max_iter):
+            gain = U.T @ X + 2 * self.alpha * self.lam * (V @ X.T) @ X
+            V *= ratio(gain, (U.T @ U) @ V + self.alpha * self.lam**2 * (V @ V.T) @ V)
+            V /= np.maximum(V.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            U *= ratio(ratio(X, U @ V) @ V.T, np.broadcast_to(V.sum(axis=1), U.shape))
+            history.append(self._value(X, U, V))
+        self.components_, self.n_iter_ = V.astype(X.dtype), self.max_iter
+        self.objective_history_, self.objective_ = np.array(history), history[-1]
+        self.structure_err_ = float(np.linalg.norm(X.T @ X - self.lam * V.T @ V))
+
+    def _value(self, X: Array, U: Array, V: Array) -> float:
+        gap = np.linalg.norm(X.T @ X - self.lam * V.T @ V)
+        return float(np.linalg.norm(X - U @ V) ** 2 + self.alpha * gap**2)

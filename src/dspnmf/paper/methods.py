@@ -1,0 +1,63 @@
+"""Every method of the paper's comparison, by name, with the parameters it is run with.
+
+``methods()`` maps a name to a function ``(rank, seed) -> estimator``; estimators have `fit_transform`. Manifold methods
+come from their own libraries (umap-learn, scikit-learn); what is not installed is named when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from sklearn.manifold import Isomap, LocallyLinearEmbedding, SpectralEmbedding
+from sklearn.preprocessing import FunctionTransformer
+
+from dspnmf import DSPNMF, FRNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF
+
+Make = Callable[[int, int], Any]
+
+_NEIGHBOURS = 5  # of every graph and manifold method, as in the paper's GNMF
+
+
+def methods() -> dict[str, Make]:
+    """Name -> function that makes the estimator for a rank and a seed.
+
+    Examples
+    --------
+    >>> from dspnmf.paper.methods import methods
+    >>> methods()["DSP-NMF"](3, 0)
+    DSPNMF(n_components=3, normalize=True, random_state=0)
+    """
+    return {
+        "DSP-NMF": lambda k, seed: DSPNMF(k, normalize=True, random_state=seed),
+        "DSP-NMF (printed rule)": lambda k, seed: DSPNMF(
+            k, lam=1e3, solver="paper", max_iter=100, tol=0, normalize=True, random_state=seed
+        ),
+        "NMF": lambda k, seed: NMF(k, normalize=True, random_state=seed),
+        "GNMF": lambda k, seed: GNMF(k, n_neighbors=_NEIGHBOURS, random_state=seed),
+        "SymNMF": lambda k, seed: SymNMF(k, random_state=seed),
+        "SDNMF": lambda k, seed: SDNMF(k, random_state=seed),
+        "NS-NMF": lambda k, seed: NSNMF(k, random_state=seed),
+        "ONMF": lambda k, seed: ONMF(k, random_state=seed),
+        "SPNMF": lambda k, seed: SPNMF(k, random_state=seed),
+        "NPNMF": lambda k, seed: NPNMF(k, random_state=seed),
+        "FR-NMF": lambda k, seed: FRNMF(k, random_state=seed),
+        "NPE": lambda k, seed: NPE(k),
+        "UMAP": _umap,
+        "LLE": lambda k, seed: LocallyLinearEmbedding(
+            n_components=k, n_neighbors=max(_NEIGHBOURS, k + 1), eigen_solver="dense", random_state=seed
+        ),
+        "SE": lambda k, seed: SpectralEmbedding(n_components=k, random_state=seed),
+        "Isomap": lambda k, seed: Isomap(n_components=k, n_neighbors=_NEIGHBOURS),
+        "All": lambda k, seed: FunctionTransformer(),
+    }
+
+
+def _umap(k: int, seed: int) -> Any:
+    """UMAP with its defaults."""
+    try:
+        umap = import_module("umap")
+    except ImportError as error:
+        raise ImportError('UMAP needs umap-learn: install it with pip install "dspnmf[paper]".') from error
+    return umap.UMAP(n_components=k, random_state=seed, n_jobs=1)
