@@ -14,7 +14,7 @@ import dspnmf
 PACKAGE = Path(dspnmf.__file__).parent
 # Lower layers know nothing of higher ones; modules of one layer may use each other.
 LAYERS = (
-    {"rows", "kernels", "graphs", "_threads", "_validation"},
+    {"rows", "kernels", "graphs", "_threads", "_validation", "metrics", "datasets"},
     {"start", "terms"},
     {"solver", "rules", "sinkhorn"},
     {"estimators"},
@@ -70,7 +70,10 @@ def test_import_is_light() -> None:
 
 
 def test_import_time() -> None:
-    """`import dspnmf` takes at most 1.3 times `import sklearn.decomposition` (best of five each)."""
+    """`import dspnmf` takes at most 1.3 times `import sklearn.decomposition` (best of seven each, in turn)."""
     timed = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-    best = {name: min(float(run(timed.format(name))) for _ in range(5)) for name in ("sklearn.decomposition", "dspnmf")}
+    best = {"sklearn.decomposition": float("inf"), "dspnmf": float("inf")}
+    for _ in range(7):
+        for name in best:
+            best[name] = min(best[name], float(run(timed.format(name))))
     assert best["dspnmf"] <= 1.3 * best["sklearn.decomposition"]

@@ -1,0 +1,166 @@
+"""The paper's experiment: plan, measurements, store and runner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dspnmf.paper import protocol, runner
+from dspnmf.paper.methods import methods
+from dspnmf.paper.protocol import Run, measure, plan, scores
+from dspnmf.paper.store import Store, StoreError
+
+SMALL = [Run("Wine", method, rank, repeat) for method in ("NMF", "DSP-NMF") for rank in (2, 3) for repeat in (0, 1)]
+
+
+def test_plan_is_the_papers() -> None:
+    """Every method x data set x rank x five runs; wine stops at rank 11; "All" has no rank; ids are unique."""
+    runs = plan()
+    assert len({run.id for run in runs}) == len(runs)
+    digits = [run for run in runs if run.dataset == "Digits" and run.method == "DSP-NMF"]
+    assert sorted({run.rank for run in digits}) == list(protocol.RANKS)
+    assert len(digits) == len(protocol.RANKS) * 5
+    assert max(run.rank for run in runs if run.dataset == "Wine") == 11
+    assert {run.rank for run in runs if run.method == "All"} == {0}
+    assert {run.method for run in runs} <= set(methods())
+
+
+def test_seeds_follow_from_names() -> None:
+    """A run's seed and id depend on its content alone, and differ between runs."""
+    assert Run("Wine", "NMF", 2, 0).seed == Run("Wine", "NMF", 2, 0).seed
+    assert len({run.seed for run in plan()}) > 0.99 * len(plan())
+    assert Run("Wine", "NMF", 2, 0).id != Run("Wine", "NMF", 2, 1).id
+
+
+def test_measure_is_reproducible() -> None:
+    """The same run gives the same numbers, and all of them are there."""
+    run = Run("Wine", "DSP-NMF", 3, 0)
+    one, other = measure(run), measure(run)
+    assert one.keys() >= {"svm", "knn", "kmeans", "objective", "iterations", "structure_error", "neighbour_recall"}
+    for name in one.keys() - {"seconds"}:
+        assert one[name] == other[name]
+    assert 0.85 < one["knn"] <= 1
+
+
+def test_scores_of_perfect_codes() -> None:
+    """Codes that are the classes score 1 in all three tasks; codes without information score near chance."""
+    y = np.arange(120) % 3
+    assert scores(np.eye(3)[y], y, 0) == {"svm": 1.0, "knn": 1.0, "kmeans": 1.0}
+    noise = scores(np.random.default_rng(0).random((120, 2)), y, 0)
+    assert noise["knn"] < 0.55
+    assert noise["kmeans"] < 0.2
+
+
+def test_store_keeps_and_resumes(tmp_path: Path) -> None:
+    """What was added is there after reopening; failed runs are errors, not results, and are still missing."""
+    with Store(tmp_path / "results.sqlite") as store:
+        store.add(SMALL[0], {"svm": 0.5})
+        store.add(SMALL[1], None, "ValueError: no")
+        assert store.missing(SMALL) == SMALL[1:]
+    with Store(tmp_path / "results.sqlite") as store:
+        assert [(m.run, m.name, m.value) for m in store.measurements()] == [(SMALL[0], "svm", 0.5)]
+        assert store.failures() == [(SMALL[1], "ValueError: no")]
+        store.add(SMALL[1], {"svm": 0.7})
+        assert store.failures() == []
+
+
+@pytest.mark.parametrize("kind", ["text", "truncated", "other version", "other database"])
+def test_foreign_and_damaged_stores_are_left_alone(kind: str, tmp_path: Path) -> None:
+    """A file that is no store of this version is refused with a clear message and not changed by a byte."""
+    path = tmp_path / "results.sqlite"
+    with Store(path) as store:
+        for run in SMALL:
+            store.add(run, {f"metric {i}": i for i in range(200)})
+    if kind == "text":
+        path.write_text("not a database, but somebody's notes\n" * 50)
+    elif kind == "truncated":
+        path.write_bytes(path.read_bytes()[:3000] + b"garbage" * 300)
+    elif kind == "other version":
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE meta SET value = '999'")
+        db.close()
+    else:
+        path.unlink()
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE something (x)")
+        db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="left as it is"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_runner_runs_everything_once(tmp_path: Path) -> None:
+    """All runs end in the store; a second start has nothing to do; progress is told for each."""
+    seen: list[runner.Progress] = []
+    runner.execute(SMALL[:4], tmp_path / "r.sqlite", jobs=2, watch=seen.append)
+    assert [progress.done for progress in seen] == [1, 2, 3, 4]
+    runner.execute(SMALL[:4], tmp_path / "r.sqlite", jobs=2, watch=lambda progress: pytest.fail("nothing to do"))
+    with Store(tmp_path / "r.sqlite") as store:
+        assert {m.run for m in store.measurements()} == set(SMALL[:4])
+
+
+def test_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
+    """A run that fails is recorded with its error, and the others go on."""
+    impossible = Run("NoSuchData", "NMF", 2, 0)
+    runner.execute([impossible, SMALL[0]], tmp_path / "r.sqlite", jobs=1)
+    with Store(tmp_path / "r.sqlite") as store:
+        ((failed, error),) = store.failures()
+        assert failed == impossible
+        assert "NoSuchData" in error
+        assert {m.run for m in store.measurements()} == {SMALL[0]}
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from dspnmf.paper import runner
+from test_paper import SMALL
+if __name__ == "__main__":
+    runner.execute(SMALL, Path({store!r}), jobs=2)
+"""
+
+
+def numbers(path: Path) -> list[object]:
+    """What tables are made of: everything but times."""
+    with Store(path) as store:
+        return [m for m in store.measurements() if m.name != "seconds"]
+
+
+def test_kill_and_resume(tmp_path: Path) -> None:
+    """Killed with SIGKILL at several moments and started again, the results are those of an undisturbed run."""
+    runner.execute(SMALL, tmp_path / "calm.sqlite", jobs=2)
+    store = tmp_path / "killed.sqlite"
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), store=str(store)))
+    for results_before_the_kill in (1, 3):
+        process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and _results(store) < results_before_the_kill:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert _results(store) >= results_before_the_kill
+    subprocess.run([sys.executable, str(script)], check=True, timeout=300)
+    assert numbers(store) == numbers(tmp_path / "calm.sqlite")
+
+
+def _results(path: Path) -> int:
+    """How many runs a store holds, looked at from outside while it is written."""
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+            return int(db.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        if "db" in locals():
+            db.close()
