@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.callback import ProgressBar
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -164,7 +167,8 @@ def test_frnmf_is_dspnmf_of_the_transpose(wine: np.ndarray) -> None:
     ours, theirs = FRNMF(3, random_state=0, max_iter=30, tol=0), DSPNMF(3, random_state=0, max_iter=30, tol=0)
     ours.fit(wine)
     codes = theirs.fit_transform(np.ascontiguousarray(wine.T))
-    np.testing.assert_allclose(ours.objective_history_, theirs.objective_history_, rtol=1e-10)
+    np.testing.assert_allclose(ours.objective_history_[:-1], theirs.objective_history_[:-1], rtol=1e-10)
+    assert ours.objective_ <= theirs.objective_, "the last step solves the codes exactly"
     np.testing.assert_allclose(ours.components_, codes.T, rtol=1e-8)
 
 
@@ -254,8 +258,9 @@ def test_published_rules_step_by_step() -> None:
         for iterations in range(1, 6):
             U, V = rule(U, V)
             Z = model.set_params(max_iter=iterations).fit_transform(X, W=W, H=H)
-            np.testing.assert_allclose(Z, U, rtol=1e-10)
-            np.testing.assert_allclose(model.components_, V, rtol=1e-10)
+            length = np.linalg.norm(V, axis=1) if isinstance(model, GNMF | NPNMF) else 1.0  # unit length at the end
+            np.testing.assert_allclose(Z, U * length, rtol=1e-10)
+            np.testing.assert_allclose(model.components_.T, V.T / length, rtol=1e-10)
 
 
 PAPER: dict[str, Any] = {"solver": "paper", "init": "custom", "tol": 0}
@@ -376,3 +381,78 @@ def test_registry_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "umap", None)
     with pytest.raises(ImportError, match="install it with"):
         methods()["UMAP"](2, 0)
+
+
+def test_spnmf_has_a_minimum(wine: np.ndarray) -> None:
+    """Components of SPNMF have unit length and none of them takes over: the graph term cannot be had for nothing."""
+    model = SPNMF(3, beta=1.0, random_state=0, max_iter=300, tol=0).fit(wine)
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1, rtol=1e-9)
+    assert abs(model.objective_history_[-2] - model.objective_history_[-1]) < 1e-4 * model.objective_
+
+
+def test_spnmf_objective(wine: np.ndarray) -> None:
+    """objective_ is the one in the docstring, for the unit-length components returned."""
+    model = SPNMF(3, beta=2.0, repulsion=0.7, overlap=0.4, random_state=0, max_iter=40, tol=0)
+    Z, V = model.fit_transform(wine), model.components_
+    A, far = graphs.knn(wine, 5), graphs.farthest(wine, 5)
+    L = sparse.diags_array(np.asarray(A.sum(axis=1)).ravel()) - A
+    shared = (Z.T @ Z) * (V @ V.T)
+    expected = (
+        objective_of(model, wine, Z, L) + 0.7 * np.trace(Z.T @ (far @ Z)) + 0.4 * (shared.sum() - np.trace(shared))
+    )
+    assert model.objective_ == pytest.approx(expected, rel=1e-9)
+
+
+def test_refit_forgets(wine: np.ndarray) -> None:
+    """A refit with other parameters is a fresh fit: no ties of an earlier one are left."""
+    model = DSPNMF(3, similarity="knn", random_state=0, tol=1e-3).fit(wine)
+    again = model.set_params(alpha=0.0).fit(wine).transform(wine)
+    np.testing.assert_array_equal(
+        again, DSPNMF(3, similarity="knn", alpha=0.0, random_state=0, tol=1e-3).fit(wine).transform(wine)
+    )
+
+
+@pytest.mark.parametrize("name", ["GNMF", "NPNMF", "NSNMF", "DSPNMF knn", "DSPNMF cosine"])
+def test_fitted_models_stand_alone(name: str, wine: np.ndarray) -> None:
+    """Neither overwriting the training data nor setting parameters after the fit changes transform."""
+    X = wine.copy()
+    model = make(name, 3, random_state=0, tol=1e-2, max_iter=500).fit(X)
+    before = model.transform(wine[:20])
+    X[:] = 1.0
+    changes = {"beta": 0.0, "mu": 0.0, "alpha": 9.0, "similarity": "gram", "n_neighbors": 2}
+    model.set_params(**{k: v for k, v in changes.items() if k in model.get_params()})
+    np.testing.assert_array_equal(model.transform(wine[:20]), before)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e-6), (np.float64, 1e-100), (np.float64, 1e100)])
+def test_cosine_in_any_unit(dtype: Any, unit: float, wine: np.ndarray) -> None:
+    """The cosines of tiny rows are cosines too."""
+    X = wine.astype(dtype)
+    one, other = (
+        DSPNMF(3, alpha=alpha, similarity="cosine", random_state=0, max_iter=30, tol=0).fit(data)
+        for alpha, data in ((1.0, X), (unit**2, (X.astype(np.float64) * unit).astype(dtype)))
+    )
+    assert other.structure_err_ == pytest.approx(one.structure_err_, rel=1e-3)
+
+
+def test_frnmf_keeps_the_index() -> None:
+    """A data frame in, a data frame with its index out, and no warning on the way."""
+    X, _ = load_wine(return_X_y=True, as_frame=True)
+    X.index = [f"r{i}" for i in range(len(X))]
+    Z = FRNMF(3, random_state=0, tol=1e-3).set_output(transform="pandas").fit_transform(X / X.max())
+    assert list(Z.index) == list(X.index)
+
+
+def test_unknown_labels_of_any_type(wine: np.ndarray) -> None:
+    """-1 means unknown in numbers, objects and strings."""
+    for y in (np.array([-1, 1] * 89), np.array([-1, 1] * 89, object), np.array([-1, "a"] * 89, object)):
+        assert len(GDNMF(2, random_state=0, tol=1e-2).fit(wine, y).classes_) == 1
+
+
+def test_callbacks_in_the_family(wine: np.ndarray) -> None:
+    """Progress bars show every fit."""
+    for model in (SDNMF(2, max_iter=3, tol=0), FRNMF(2, max_iter=3, tol=0), GNMF(2, max_iter=3, tol=0)):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            model.set_callbacks(ProgressBar()).fit(wine)
+        assert "NMF" in out.getvalue()

@@ -188,3 +188,29 @@ def test_other_features_and_codes() -> None:
         model.transform(GOOD[:, :3])
     with pytest.raises(ValueError, match="Z has 3 columns, but this model has 2 components"):
         model.inverse_transform(np.ones((5, 3)))
+
+
+@pytest.mark.parametrize("solver", ["auto", "hals"])
+@pytest.mark.parametrize("outlier", [100.0, 1e4, 1e6])
+@pytest.mark.parametrize("k", [8, 12])
+def test_float32_with_an_outlier(solver: str, outlier: float, k: int) -> None:
+    """Components that die in float32 stay finite: what is left of their sums is rounding, and is not divided by."""
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 3)) @ rng.random((3, 8)) + 0.05 * rng.random((40, 8))
+    X[0] *= outlier
+    for seed in range(4):
+        model = DSPNMF(k, solver=solver, random_state=seed, tol=0, max_iter=60).fit(X.astype(np.float32))
+        assert np.isfinite(model.components_).all()
+        assert model.components_.max() < 1e8
+
+
+def test_zeros_in_float32() -> None:
+    """No warning where the curvature vanishes in single precision."""
+    assert not DSPNMF(3).fit_transform(np.zeros((40, 8), np.float32)).any()
+
+
+def test_extreme_weights(wine: np.ndarray) -> None:
+    """Weights at the ends of the range of numbers work or are refused clearly."""
+    assert np.isfinite(DSPNMF(2, alpha=1e-310, max_iter=5, tol=0, random_state=0).fit_transform(100 * wine)).all()
+    with pytest.raises(ValueError, match="is not a finite number: scale X"):
+        DSPNMF(2, alpha=1e308).fit(100 * wine)

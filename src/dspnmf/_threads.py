@@ -25,10 +25,12 @@ _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "thread
 
 
 def _forget() -> None:
-    """In a forked child: its parent's threads do not exist here, and a lock may be held by one of them."""
+    """In a forked child: its parent's threads and fits do not exist here, and a lock may be held by one of them."""
     global _lock
     _lock = threading.RLock()
-    _state.update(pool=None, size=0)
+    if _state["users"]:
+        _state["limit"].restore_original_limits()
+    _state.update(pool=None, size=0, users=0)
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ A message says what was wrong, the value received, what is allowed, and the fix.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -71,10 +72,20 @@ NO_TRANSFORM = (
     "SymNMF has no {name}: it factorizes the similarities among the fitted samples, and new samples have none. "
     "Use fit_transform on all samples, or DSPNMF(similarity=...) or GNMF, which also learn components."
 )
+DENSE_ONLY = 'FRNMF(solver="paper") needs X/(UV) in every cell: pass a dense X, or use solver="auto".'
 NOT_SEMI_DEFINITE = (
     'solver="mm" is guaranteed for similarities that are positive semi-definite ("gram", "cosine"), which a graph is '
     'not: use solver="auto" with similarity={similarity!r}.'
 )
+
+
+def check_weights_finite(estimator: Any, name: str, weights: NDArray[Any]) -> None:
+    """Weights of terms in the unit of X."""
+    if not np.isfinite(weights).all():
+        raise ValueError(
+            f"{name}={getattr(estimator, name)!r} times the square of the largest entry of X is not a finite number: "
+            f"scale X (for example to [0, 1]) or choose a smaller {name}."
+        )
 
 
 def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) -> None:
@@ -196,8 +207,16 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
         f"Stopped after max_iter={max_iter} iterations while the objective still changed by {change:.1e} of its "
         f"value in the last one (tol={tol:.1e}). Increase max_iter, or raise tol if this is accurate enough.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=_users_frame(),
     )
+
+
+def _users_frame() -> int:
+    """How many calls up the first frame outside this package and scikit-learn is, for `warnings.warn` above."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("dspnmf", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.intp]]:
@@ -207,6 +226,6 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArr
     y = column_or_1d(y)
     if len(y) != n:
         raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label a row, -1 where it is unknown.")
-    labelled = np.ones(n, dtype=bool) if y.dtype.kind in "OUS" else y != -1
+    labelled = y.astype(str) != "-1" if y.dtype.kind in "OUS" else y != -1
     classes, columns = np.unique(y[labelled], return_inverse=True)
     return labelled, classes, columns

@@ -190,13 +190,13 @@ def check_graph(A: Any, n: int, *, name: str = "similarity", signed: bool = Fals
 
 def check_weights(R: Any, n: int) -> sparse.csr_array:
     """Weights of rows on others given by the user (signed, not symmetric): n x n, finite; as float64 CSR."""
-    R = sparse.csr_array(R, dtype=np.float64)
-    if R.shape != (n, n) or not np.isfinite(R.data).all():
+    R = R if sparse.issparse(R) else np.asarray(R)
+    if R.dtype.kind not in "fiub" or R.shape != (n, n) or not np.isfinite(R.data if sparse.issparse(R) else R).all():
         raise ValueError(
-            f"graph has shape {R.shape}, but weights of {n} rows on each other need shape ({n}, {n}) and finite "
-            "entries: pass what dspnmf.graphs.lle_weights returns for the same rows."
+            f"graph (shape {R.shape}, dtype {R.dtype}) must hold weights of {n} rows on each other: finite numbers of "
+            f"shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
         )
-    return R
+    return sparse.csr_array(R, dtype=np.float64)
 
 
 def farthest(X: Any, n_distant: int = 5) -> sparse.csr_array:

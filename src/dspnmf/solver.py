@@ -29,7 +29,8 @@ from dspnmf.terms import Objective, State
 
 _LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 _COMPONENT_SWEEPS = 10  # at most; they cost no look at X
-_ROUNDING_OF_Q = 1e-13  # Q is a running sum: a diagonal entry this far below the largest says nothing
+# Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
+ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
 
@@ -67,7 +68,10 @@ class Descent:
             t = best_step(c)
         self._stretch = float(np.clip(self._stretch * best_step(c, 2 * _LONGEST), 1.0, _LONGEST)) if t > 0 else 1.0
         rows.step(t)
-        return with_components(objective, s.moved(t, d))
+        new = s.moved(t, d)
+        if (np.diag(new.Q) < float(np.finfo(rows.dtype).eps) ** 0.5 * np.diag(s.Q)).any():
+            new = State(s.Vt, *rows.sums())  # a component collapsed: what is left of its sums is rounding
+        return with_components(objective, new, rounding=ROUNDING_OF_Q[rows.dtype.itemsize])
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def best_step(c: Array, end: float = 1.0) -> float:
     size = np.abs(c).max()
     if not size > 0:
         return 0.0
-    c = c / size
+    c = np.where(np.abs(c) > 1e-30 * size, c / size, 0.0)
     stationary = np.roots([4 * c[3], 3 * c[2], 2 * c[1], c[0]])
     real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
     candidates = np.append(real[(real > 0) & (real < end)], end)
@@ -99,22 +103,22 @@ def best_step(c: Array, end: float = 1.0) -> float:
     return float(candidates[best]) if values[best] < 0 else 0.0
 
 
-def with_components(objective: Objective, s: State) -> State:
+def with_components(objective: Objective, s: State, rounding: float) -> State:
     """Every term's components improved for the codes as they are: each solves a problem of P and Q alone."""
     Vt = s.Vt.copy()
     for term in objective.reconstructions:
-        Vt[term.features] = components(s.Vt[term.features], s.P[term.features], term.curvature(s))
+        Vt[term.features] = components(s.Vt[term.features], s.P[term.features], term.curvature(s), rounding)
     return replace(s, Vt=Vt)
 
 
-def components(Vt: Array, P: Array, Q: Array) -> Array:
+def components(Vt: Array, P: Array, Q: Array, rounding: float = 1e-13) -> Array:
     """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
     from dspnmf import kernels
 
     Vt, P, block = Vt.copy(), np.ascontiguousarray(P), max(1, min(128, len(Vt)))
-    first = kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block)
+    first = kernels.sweep_rows(Vt, P, Q, rounding, block)
     for _ in range(_COMPONENT_SWEEPS - 1):
-        if kernels.sweep_rows(Vt, P, Q, _ROUNDING_OF_Q, block) <= 0.01 * first:
+        if kernels.sweep_rows(Vt, P, Q, rounding, block) <= 0.01 * first:
             break
     return Vt
 

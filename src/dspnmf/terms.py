@@ -66,17 +66,21 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """``||X - UV||^2 + <penalty, VV'> + sum_j smooth[j] sum_a |v_a|^2 u_a'L_j u_a``, over some features.
+    """``||X - UV||^2`` over some features, and what belongs to the same pair of factors.
 
-    The last part is the smoothness of the codes as they are when components have unit length: without |v_a|^2 it
-    could be had for nothing, by shrinking codes and growing components. `mask` names an operator that keeps some rows
-    only.
+    - ``ridge ||V||^2``
+    - ``overlap sum_{a != b} (u_a'u_b) (v_a v_b')``: components used by the same rows share no features
+    - ``smooth[j] sum_a |v_a|^2 u_a'L_j u_a`` for operators j: the smoothness of the codes as they are when components
+      have unit length. Without |v_a|^2 it could be had for nothing, by shrinking codes and growing components.
+
+    `mask` names an operator that keeps some rows only.
     """
 
     norm2: float  # ||X||^2
     features: slice = field(default_factory=lambda: ALL)
     mask: int | None = None  # operator whose U'LU stands for U'U
-    penalty: Array | None = None  # k x k: a ridge, or overlap of components
+    ridge: float = 0.0
+    overlap: float = 0.0
     smooth: Mapping[int, float] = field(default_factory=dict)  # operator -> weight
 
     def value(self, s: State) -> float:
@@ -86,7 +90,7 @@ class Reconstruction:
 
     def error2(self, s: State) -> float:
         """``||X - UV||^2`` alone."""
-        return replace(self, penalty=None, smooth={}).value(s)
+        return replace(self, ridge=0.0, overlap=0.0, smooth={}).value(s)
 
     def exact(self, s: State, rows: ArrayRows) -> float | None:
         """Entry by entry."""
@@ -101,7 +105,7 @@ class Reconstruction:
         VV = Vt.T @ Vt
         ties = {j: weight * np.diag(np.diag(VV)) for j, weight in self.smooth.items()}
         if self.mask is None:
-            return RowModel(VV, M, pulls=ties, curves=ties)
+            return RowModel(self._crowded(VV), M, pulls=ties, curves=ties)
         ties[self.mask] = VV
         return RowModel(np.zeros_like(VV), M, pulls=ties, curves=ties)
 
@@ -110,17 +114,20 @@ class Reconstruction:
         Vt = s.Vt[self.features]
         VV = Vt.T @ Vt
         UD, DD = (d.UD, d.DD) if self.mask is None else (d.ULD[self.mask], d.DLD[self.mask])
-        c1, c2 = 2 * _dot(VV, UD) - 2 * _dot(Vt, d.PD[self.features]), _dot(VV, DD)
+        c1, c2 = 2 * _dot(self._crowded(VV), UD) - 2 * _dot(Vt, d.PD[self.features]), _dot(self._crowded(VV), DD)
         for j, weight in self.smooth.items():
             c1 += 2 * weight * _dot(np.diag(VV), np.diag(d.ULD[j]))
             c2 += weight * _dot(np.diag(VV), np.diag(d.DLD[j]))
         return np.array([c1, c2, 0.0, 0.0])
 
     def curvature(self, s: State) -> Array:
-        """Of the problem the components solve: Q (of the rows that count), the penalty and the smoothness."""
-        Q = s.Q if self.mask is None else s.L[self.mask]
-        Q = Q if self.penalty is None else Q + self.penalty
+        """Of the problem the components solve: Q (of the rows that count), and what the other parts add."""
+        Q = self._crowded(s.Q if self.mask is None else s.L[self.mask]) + self.ridge * np.eye(len(s.Q))
         return Q + sum((weight * np.diag(np.diag(s.L[j])) for j, weight in self.smooth.items()), np.zeros_like(Q))
+
+    def _crowded(self, A: Array) -> Array:
+        """A with its off-diagonal entries weighing 1 + overlap."""
+        return A if self.overlap == 0 else (1 + self.overlap) * A - self.overlap * np.diag(np.diag(A))
 
 
 @dataclass(frozen=True)

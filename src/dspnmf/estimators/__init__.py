@@ -2,10 +2,11 @@
 
 from dspnmf.estimators.dsp import DSPNMF, NMF
 from dspnmf.estimators.feature import FRNMF
-from dspnmf.estimators.graph import GNMF, NPNMF, SPNMF
+from dspnmf.estimators.graph import GNMF, NPNMF
 from dspnmf.estimators.labels import GDNMF
 from dspnmf.estimators.linear import NPE
 from dspnmf.estimators.orthogonal import ONMF
+from dspnmf.estimators.separated import SPNMF
 from dspnmf.estimators.symmetric import NSNMF, SymNMF
 from dspnmf.estimators.transport import SDNMF
 

@@ -258,6 +258,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if self.verbose and iteration % int(self.verbose) == 0:
             if not _log.hasHandlers():
                 _log.addHandler(logging.StreamHandler())
+            if _log.level == logging.NOTSET:
                 _log.setLevel(logging.INFO)
             _log.info("iteration %d: objective %.6e", iteration, value)
 

@@ -33,7 +33,10 @@ class ComponentFactorization(Factorization):
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        X, _ = _validation.check_data(self, X, reset=False)
+        return self._codes(_validation.check_data(self, X, reset=False)[0])
+
+    def _codes(self, X: Any) -> Array:
+        """Codes of checked rows."""
         beside = self._beside(X)
         rows = ArrayRows(self._augmented(X), len(self._curvature), self._scale)
         with team():
@@ -74,16 +77,26 @@ class ComponentFactorization(Factorization):
         model = problem.objective.model(run.state)
         return {"_curvature": model.S, "_pull": model.M}
 
+    def _ties_to(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """What a graph similarity (the second term) needs of the training rows, to tie new ones to them."""
+        weight = 2 * problem.objective.weights[1]
+        return {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data.copy(), "_similarity": weight}
+
+    def _pulled(self, ties: Any, dtype: Any) -> tuple[Array, ...]:
+        """The pull of similarities `ties` (new x training rows) beside X M."""
+        return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(dtype)),)
+
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         rows = problem.rows
         components = run.state.Vt[: self.n_features_in_].T * (rows.scale / problem.code)
         unit = np.full(rows.k, problem.code)
-        if self.normalize or (self._unit_length and self.solver not in self._rules):
+        if self.normalize or self._unit_length:
             length = np.linalg.norm(components, axis=1)
             length[length == 0] = 1.0
             components, unit = components / length[:, None], unit * length
         return {
             "components_": np.ascontiguousarray(components.astype(rows.dtype)),
+            "_at_fit": self.get_params(deep=False),
             **self._for_transform(problem, run),
             "_scale": rows.scale,
             "_unit": unit,

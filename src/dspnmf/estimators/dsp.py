@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn import preprocessing
 
 from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
@@ -16,6 +15,17 @@ from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator
 from dspnmf.rows._model import Array
 from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, State
+
+
+def with_unit_rows(X: Any, scale: float) -> Any:
+    """X, and beside it its rows at unit length (times the scale the solver divides by); rows of zeros stay zero."""
+    X64 = X.astype(np.float64) / scale
+    if sparse.issparse(X):
+        lengths = np.sqrt(np.asarray(X64.power(2).sum(axis=1)).ravel())
+        unit = sparse.diags_array(scale / np.where(lengths > 0, lengths, 1.0)) @ X64
+        return sparse.csr_array(sparse.hstack([X, unit.astype(X.dtype)], format="csr"))
+    lengths = np.linalg.norm(X64, axis=1, keepdims=True)
+    return np.hstack([X, (X64 * (scale / np.where(lengths > 0, lengths, 1.0))).astype(X.dtype)])
 
 
 class DSPNMF(ComponentFactorization):
@@ -143,6 +153,7 @@ class DSPNMF(ComponentFactorization):
             weights, unit, code = np.array([1.0, self.alpha * scale * scale]), scale * scale, scale / root
         else:  # similarities, and with them the codes, have no unit
             weights, unit, code = np.array([scale * scale, float(self.alpha)]), 1.0, 1 / root
+        _validation.check_weights_finite(self, "alpha", weights)
         objective = Objective((data, structure), tuple(map(float, weights / weights.max())))
         return Problem(rows, objective, float(weights.max()) * unit, code)
 
@@ -157,9 +168,9 @@ class DSPNMF(ComponentFactorization):
             rows = ArrayRows(X, k, scale)
             return rows, GramSimilarity(rows.gram_norm2())
         if isinstance(self.similarity, str) and self.similarity == "cosine":
-            rows = ArrayRows(self._augmented(X, scale), k, scale)
-            unit_rows = ArrayRows(self._augmented(X, scale)[:, X.shape[1] :], k, scale)
-            return rows, GramSimilarity(unit_rows.gram_norm2(), slice(X.shape[1], None))
+            both = with_unit_rows(X, scale)
+            cosines = ArrayRows(both[:, X.shape[1] :], k, scale).gram_norm2()
+            return ArrayRows(both, k, scale), GramSimilarity(cosines, slice(X.shape[1], None))
         if self.solver == "mm":
             name = self.similarity if isinstance(self.similarity, str) else "a matrix"
             raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=name))
@@ -170,28 +181,24 @@ class DSPNMF(ComponentFactorization):
         rows = ArrayRows(X, k, scale, [Operator(A, np.zeros(n))])
         return rows, GraphSimilarity(float(A.power(2).sum()))
 
-    def _augmented(self, X: Any, scale: float | None = None) -> Any:
-        """For cosines: X, and beside it its rows at unit length (times the scale the solver divides by)."""
-        if not (isinstance(self.similarity, str) and self.similarity == "cosine"):
-            return X
-        unit = preprocessing.normalize(X) * X.dtype.type(self._scale if scale is None else scale)
-        return sparse.hstack([X, unit], format="csr") if sparse.issparse(X) else np.hstack([X, unit])
+    def _kept(self) -> str:
+        """The similarity of the fit; "" for a matrix."""
+        similarity = self._at_fit["similarity"]
+        return similarity if isinstance(similarity, str) else ""
+
+    def _augmented(self, X: Any) -> Any:
+        return with_unit_rows(X, self._scale) if self._kept() == "cosine" else X
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        model = super()._for_transform(problem, run)
-        if problem.objective.model(run.state).pulls:
-            train = {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data}
-            return {**model, **train, "_similarity": 2 * problem.objective.weights[1]}
-        return model
+        tied = bool(problem.objective.model(run.state).pulls)
+        ties = self._ties_to(problem, run) if tied else {"_train_codes": None}
+        return {**super()._for_transform(problem, run), **ties}
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
-        if self._like_gram or (isinstance(self.similarity, str) and self.similarity == "cosine"):
+        if self._train_codes is None:  # nothing ties rows to each other
             return ()
-        _validation.check_ties(self, "similarity", self.similarity, ("gram", "cosine", "knn"))
-        if not hasattr(self, "_train_codes"):  # alpha = 0: nothing ties rows
-            return ()
-        ties = graphs.neighbours_in(X, self._train_data, self.n_neighbors)
-        return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(X.dtype)),)
+        _validation.check_ties(self, "similarity", self._at_fit["similarity"], ("gram", "cosine", "knn"))
+        return self._pulled(graphs.neighbours_in(X, self._train_data, self._at_fit["n_neighbors"]), X.dtype)
 
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         unit = problem.rows.scale**2 if self._like_gram else 1.0

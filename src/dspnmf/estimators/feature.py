@@ -13,8 +13,10 @@ from dspnmf import _validation
 from dspnmf._validation import Allowed, number
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dsp import DSPNMF
+from dspnmf.rows import ArrayRows
 from dspnmf.rows._model import Array
 from dspnmf.rules import ratio
+from dspnmf.solver import Stopping
 
 
 class FRNMF(ComponentFactorization):
@@ -34,6 +36,11 @@ class FRNMF(ComponentFactorization):
         "paper": as the authors' code runs: exponent-1 rule on V with half weight on the cubic term, L1-normalised
         components in each iteration, and a Kullback-Leibler rule for the codes. Dense X only.
     init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        As in `DSPNMF`.
+
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
         As in `DSPNMF`.
 
     Notes
@@ -85,55 +92,63 @@ class FRNMF(ComponentFactorization):
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
         """Learn the components of X and return its codes; parameters as in `fit`."""
         _validation.check_parameters(self, self._allowed)
-        X, _ = _validation.check_data(self, X, reset=True)
+        X, largest = _validation.check_data(self, X, reset=True)
         if self.init == "custom":
-            W, H = _validation.check_start(W, H, X.shape, self.n_components, 1.0)
-            W, H = H.T, W.T
-        if self.solver == "paper":
-            self._published(X, W, H)
+            W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
         else:
-            self._exchanged(X, W, H)
-        V = self.components_.astype(np.float64)
+            _validation.check_no_start(W, H, self.init)
+        if self.solver == "paper":
+            V, history, self.n_iter_ = self._published(X, W, H)
+        else:
+            V, history, self.n_iter_ = self._exchanged(X, W, H)
+        if self.normalize:
+            length = np.linalg.norm(V, axis=1, keepdims=True)
+            V = V / np.where(length > 0, length, 1.0)
+        self.components_, self.n_components_ = np.ascontiguousarray(V.astype(X.dtype)), len(V)
+        V = V.astype(np.float64)
         self._curvature, self._pull, self._scale = V @ V.T, np.ascontiguousarray(V.T), 1.0
-        self._unit, self.n_components_ = np.ones(len(V)), len(V)
-        codes = self.transform(X)
-        self.reconstruction_err_ = float(np.linalg.norm(X - codes @ self.components_)) if not sparse.issparse(X) else (
-            float(self._model.reconstruction_err_))  # fmt: skip
+        self._unit, self._at_fit = np.ones(len(V)), self.get_params(deep=False)
+        codes = self._codes(X)
+        rows = ArrayRows(X, len(V))
+        rows.begin(codes)
+        self.reconstruction_err_ = float(np.sqrt(rows.residual2(self._pull)))
+        if not self.normalize:  # least-squares codes are no worse than those the components were learned with
+            history[-1] = min(history[-1], self.reconstruction_err_**2 + self.alpha * self.structure_err_**2)
+        self.objective_history_, self.objective_ = np.array(history), history[-1]
         return codes
 
-    def _exchanged(self, X: Any, W: Any, H: Any) -> None:
-        """DSP-NMF of X'."""
-        parameters = self.get_params()
-        normalize = parameters.pop("normalize")
-        self._model = DSPNMF(**parameters)
-        features = self._model.fit_transform(X.T.tocsr() if sparse.issparse(X) else X.T, W=W, H=H)
-        lengths = np.linalg.norm(features, axis=0) if normalize else np.ones(features.shape[1])
-        lengths[lengths == 0] = 1.0
-        self.components_ = np.ascontiguousarray((features / lengths).T.astype(X.dtype))
-        for name in ("objective_", "objective_history_", "n_iter_", "structure_err_"):
-            setattr(self, name, getattr(self._model, name))
+    def _exchanged(self, X: Any, W: Any, H: Any) -> tuple[Array, list[float], int]:
+        """Components, history and iterations of DSP-NMF of X'."""
+        parameters = {**self.get_params(), "normalize": False}
+        model = DSPNMF(**parameters).set_callbacks(*getattr(self, "_skl_callbacks", []))
+        start = {} if W is None else {"W": H.T, "H": W.T}
+        features = model.fit_transform(X.T.tocsr() if sparse.issparse(X) else X.T, **start)
+        self.structure_err_ = model.structure_err_
+        return features.T, list(model.objective_history_), model.n_iter_
 
-    def _published(self, X: Any, W: Any, H: Any) -> None:
+    def _published(self, X: Any, W: Any, H: Any) -> tuple[Array, list[float], int]:
         """The authors' loop; its history is that of the objective above."""
         if sparse.issparse(X):
-            raise ValueError('FRNMF(solver="paper") needs X/(UV) everywhere: pass a dense X, or solver="auto".')
+            raise ValueError(_validation.DENSE_ONLY)
         rng, k = check_random_state(self.random_state), self.n_components
-        U, V = (
-            (H.T, W.T)
-            if self.init == "custom"
-            else (rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1])))
-        )
-        U, V = np.array(U, np.float64), np.array(V, np.float64)
+        if W is None:
+            W, H = rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1]))
+        U, V, done = np.array(W, np.float64), np.array(H, np.float64), Stopping(self.tol)
         history = [self._value(X, U, V)]
-        for _ in range(self.max_iter):
+        for iteration in range(1, self.max_iter + 1):
             gain = U.T @ X + 2 * self.alpha * self.lam * (V @ X.T) @ X
             V *= ratio(gain, (U.T @ U) @ V + self.alpha * self.lam**2 * (V @ V.T) @ V)
             V /= np.maximum(V.sum(axis=1, keepdims=True), np.finfo(float).tiny)
             U *= ratio(ratio(X, U @ V) @ V.T, np.broadcast_to(V.sum(axis=1), U.shape))
             history.append(self._value(X, U, V))
-        self.components_, self.n_iter_ = V.astype(X.dtype), self.max_iter
-        self.objective_history_, self.objective_ = np.array(history), history[-1]
+            self._say(iteration, history[-1])
+            if done(history[-2], history[-1]):
+                break
+        else:
+            if self.tol > 0:
+                _validation.warn_not_converged(self.max_iter, self.tol, abs(1 - history[-2] / history[-1]))
         self.structure_err_ = float(np.linalg.norm(X.T @ X - self.lam * V.T @ V))
+        return V, history, len(history) - 1
 
     def _value(self, X: Array, U: Array, V: Array) -> float:
         gap = np.linalg.norm(X.T @ X - self.lam * V.T @ V)

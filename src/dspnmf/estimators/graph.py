@@ -1,4 +1,4 @@
-"""Methods that keep neighbours together: GNMF, its neighbourhood-preserving and structure-preserving relatives."""
+"""Methods that keep neighbours together: GNMF and its neighbourhood-preserving relative."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GraphFactorization(ComponentFactorization):
         **ComponentFactorization._allowed,
         "solver": one_of("auto", "newton-cg", "hals", "paper"),
         "n_neighbors": whole(1),
-        "graph": either(one_of("knn"), MATRIX),
+        "graph": either(one_of("knn", "self-tuned"), MATRIX),
     }
 
     _rules: ClassVar[Mapping[str, rules.Factor]] = {"paper": rules.appendix}
@@ -56,7 +56,7 @@ class GraphFactorization(ComponentFactorization):
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """Curvature and pull of the reconstruction, and the training rows new ones are tied to."""
         Vt = run.state.Vt[: self.n_features_in_]
-        train = {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data[:, : self.n_features_in_]}
+        train = {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data[:, : self.n_features_in_].copy()}
         return {"_curvature": Vt.T @ Vt, "_pull": Vt, **train}
 
     def _neighbours(self, X: Any) -> tuple[Any, Array]:
@@ -64,7 +64,7 @@ class GraphFactorization(ComponentFactorization):
         raise NotImplementedError
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
-        _validation.check_ties(self, "graph", self.graph, ("knn",))
+        _validation.check_ties(self, "graph", self._at_fit["graph"], ("knn",))
         weights, total = self._neighbours(X)
         lengths = np.diag(self._curvature)  # |v_a|^2, as in the fit
         extra = np.ascontiguousarray(((weights @ self._train_codes) * lengths).astype(X.dtype))
@@ -89,12 +89,17 @@ class GNMF(GraphFactorization):
         Weights of the edges (see `dspnmf.graphs.knn`).
     normalized : bool, default=False
         L = I - Deg^-1/2 A Deg^-1/2 in place of Deg - A.
-    graph : "knn" or matrix of shape (n_samples, n_samples), default="knn"
-        A graph of your own: symmetric, non-negative. New rows have no ties in it, so `transform` needs "knn".
+    graph : {"knn", "self-tuned"} or matrix of shape (n_samples, n_samples), default="knn"
+        "self-tuned": SymNMF's graph; or one of your own, symmetric and non-negative. `transform` needs "knn".
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper": ``U <- U (XV' + beta A U) / (UVV' + beta Deg U)``, then V; as published it leaves the length of the
         components free until the end, so this objective may rise. "auto" is "newton-cg".
     init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+        As in `DSPNMF`.
+
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
         As in `DSPNMF`.
 
     Notes
@@ -151,17 +156,22 @@ class GNMF(GraphFactorization):
         self.graph = graph
 
     def _ties_of(self, X: Any) -> tuple[Operator, float]:
-        known, n = not isinstance(self.graph, str), X.shape[0]
-        A = graphs.check_graph(self.graph, n, name="graph") if known else graphs.knn(X, self.n_neighbors, self.weights)
+        if not isinstance(self.graph, str):
+            A = graphs.check_graph(self.graph, X.shape[0], name="graph")
+        elif self.graph == "self-tuned":
+            A = graphs.self_tuned(X, self.n_neighbors)
+        else:
+            A = graphs.knn(X, self.n_neighbors, self.weights)
         degrees, A = graphs.laplacian(A, self.normalized)
         return Operator(A, degrees), float(self.beta)
 
     def _neighbours(self, X: Any) -> tuple[Any, Array]:
-        A = graphs.neighbours_in(X, self._train_data, self.n_neighbors, self.weights)
+        fit = self._at_fit
+        A = graphs.neighbours_in(X, self._train_data, fit["n_neighbors"], fit["weights"])
         total = np.asarray(A.sum(axis=1)).ravel()
-        if self.normalized:
+        if fit["normalized"]:
             A, total = A / np.maximum(total, 1e-300)[:, None], (total > 0).astype(np.float64)
-        return float(self.beta) * A, float(self.beta) * total
+        return float(fit["beta"]) * A, float(fit["beta"]) * total
 
 
 class NPNMF(GraphFactorization):
@@ -186,6 +196,11 @@ class NPNMF(GraphFactorization):
     init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+        As in `DSPNMF`.
+
     Notes
     -----
     Reconstructed from the description in the DSP-NMF paper; the original was not at hand. `mu` is our default.
@@ -205,6 +220,7 @@ class NPNMF(GraphFactorization):
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
         **GraphFactorization._allowed,
+        "graph": either(one_of("knn"), MATRIX),
         "mu": number(0),
         "reg": number(0, strict=True),
     }
@@ -244,95 +260,6 @@ class NPNMF(GraphFactorization):
         return Operator(sparse.diags_array(diagonal).tocsr() - M, diagonal), float(self.mu)
 
     def _neighbours(self, X: Any) -> tuple[Any, Array]:
-        R = graphs.lle_weights_in(X, self._train_data, self.n_neighbors, self.reg)
-        return float(self.mu) * R, np.full(X.shape[0], float(self.mu))
-
-
-class SPNMF(GNMF):
-    """Structure-preserving NMF: GNMF's local term, repulsion of distant pairs, and a penalty on overlapping components.
-
-    Minimises ``||X - UV||^2 + beta tr(U'LU) + repulsion sum_far u_i u_j' + overlap sum_{a != b} v_a v_b'``: near rows
-    get like codes, far rows codes that share no component, and components share no features.
-
-    Parameters
-    ----------
-    n_components : int, default=10
-        Rank k.
-    beta : float, default=100
-        Weight of the local term.
-    repulsion : float, default=1.0
-        Weight of the repulsion.
-    overlap : float, default=1.0
-        Weight of the penalty on common features of components.
-    n_distant : int, default=5
-        Every row is repelled by so many of its farthest rows.
-    n_neighbors, weights, normalized, graph, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, \
-verbose
-        As in `GNMF`, but components are as long as they come out; "paper" is the multiplicative rule of this objective.
-
-    Notes
-    -----
-    Reconstructed from the description in the DSP-NMF paper; the original was not at hand. Defaults are ours.
-
-    References
-    ----------
-    Z. Li, J. Liu, H. Lu: Structure preserving non-negative matrix factorization for dimensionality reduction, Computer
-    Vision and Image Understanding 117(9), 2013.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import minmax_scale
-    >>> from dspnmf import SPNMF
-    >>> SPNMF(3, random_state=0, tol=1e-3).fit_transform(minmax_scale(load_wine().data)).shape
-    (178, 3)
-    """
-
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **GNMF._allowed,
-        "repulsion": number(0),
-        "overlap": number(0),
-        "n_distant": whole(1),
-    }
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        beta: float = 100.0,
-        repulsion: float = 1.0,
-        overlap: float = 1.0,
-        n_distant: int = 5,
-        n_neighbors: int = 5,
-        weights: str = "binary",
-        normalized: bool = False,
-        graph: Any = "knn",
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, beta=beta, n_neighbors=n_neighbors, weights=weights, normalized=normalized, graph=graph,
-            solver=solver, init=init, n_init=n_init, max_iter=max_iter, tol=tol, inner_iter=inner_iter,
-            normalize=normalize, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.repulsion = repulsion
-        self.overlap = overlap
-        self.n_distant = n_distant
-
-    _unit_length = False  # the penalty on components keeps them from growing
-
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        operator, beta = self._ties_of(X)
-        far = Operator(-graphs.farthest(X, self.n_distant), np.zeros(X.shape[0]))
-        rows = ArrayRows(X, self.n_components, scale, [operator, far])
-        k = self.n_components
-        data = Reconstruction(rows.norm2(), penalty=float(self.overlap) * (np.ones((k, k)) - np.eye(k)) / scale**2)
-        objective = Objective((data, Smoothness(0), Smoothness(1)), (1.0, beta, float(self.repulsion)))
-        return Problem(rows, objective, scale * scale, scale)
+        fit = self._at_fit
+        R = graphs.lle_weights_in(X, self._train_data, fit["n_neighbors"], fit["reg"])
+        return float(fit["mu"]) * R, np.full(X.shape[0], float(fit["mu"]))

@@ -89,13 +89,12 @@ random_state, verbose
         self.b = b
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        labelled, self.classes_, columns = check_labels(y, X.shape[0])
+        labelled, classes, columns = check_labels(y, X.shape[0])
+        self._classes = classes
         if not labelled.any():
             return super()._problem(X, None, scale)
         n, m = X.shape
-        Y = sparse.csr_array(
-            (np.full(labelled.sum(), scale), (np.flatnonzero(labelled), columns)), (n, len(self.classes_))
-        )
+        Y = sparse.csr_array((np.full(labelled.sum(), scale), (np.flatnonzero(labelled), columns)), (n, len(classes)))
         Y = Y.astype(X.dtype)
         both = sparse.hstack([X, Y], format="csr") if sparse.issparse(X) else np.hstack([X, Y.toarray()])
         # The mask of labelled rows, as 1 less the mask of the others: its curvature is then the same for every row.
@@ -106,9 +105,11 @@ random_state, verbose
         labels = Reconstruction(float(labelled.sum()), features=slice(m, None), mask=1)
         data = Reconstruction(norm2, features=slice(0, m), smooth={0: beta} if beta > 0 else {})
         published = Objective((replace(data, smooth={}), labels, Smoothness(0)), (1.0, label_weight, beta))
-        return Problem(rows, Objective((data, labels), (1.0, label_weight)), scale * scale, scale, published)
+        largest = max(1.0, label_weight)
+        objective = Objective((data, labels), (1 / largest, label_weight / largest))
+        return Problem(rows, objective, largest * scale * scale, scale, published)
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        attributes = super()._learned(problem, run)
+        attributes = {**super()._learned(problem, run), "classes_": self._classes}
         attributes["label_components_"] = run.state.Vt[self.n_features_in_ :].T / attributes["_unit"][:, None]
         return attributes

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspnmf import graphs
-from dspnmf._validation import Allowed, check_parameters, number, whole
+from dspnmf._validation import MATRIX, Allowed, check_parameters, either, number, one_of, whole
 from dspnmf.rows._model import Array
 
 
@@ -28,6 +28,8 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Neighbours a row is rebuilt from.
     reg : float, default=1e-3
         Regularisation of the weights, as in scikit-learn's LLE.
+    graph : "knn" or matrix of shape (n_samples, n_samples), default="knn"
+        Weights R of your own.
 
     Attributes
     ----------
@@ -35,8 +37,8 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         A', signed.
     mean_ : ndarray of shape (n_features,)
         What is subtracted first.
-    eigenvalues_ : ndarray of shape (n_components,)
-        What each dimension loses.
+    eigenvalues_ : ndarray of shape (min(n_components, rank),)
+        What each dimension loses; dimensions beyond the rank of the data are zero.
 
     Notes
     -----
@@ -59,12 +61,14 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         "n_components": whole(1),
         "n_neighbors": whole(1),
         "reg": number(0, strict=True),
+        "graph": either(one_of("knn"), MATRIX),
     }
 
-    def __init__(self, n_components: int = 2, *, n_neighbors: int = 5, reg: float = 1e-3) -> None:
+    def __init__(self, n_components: int = 2, *, n_neighbors: int = 5, reg: float = 1e-3, graph: Any = "knn") -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
         self.reg = reg
+        self.graph = graph
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the map.
@@ -78,7 +82,8 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_parameters(self, self._allowed)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        R = graphs.lle_weights(X, self.n_neighbors, self.reg)
+        known = not isinstance(self.graph, str)
+        R = graphs.check_weights(self.graph, len(X)) if known else graphs.lle_weights(X, self.n_neighbors, self.reg)
         self.mean_ = X.mean(axis=0)
         left, singular, right = linalg.svd(X - self.mean_, full_matrices=False)
         rank = int((singular > singular[0] * max(X.shape) * np.finfo(X.dtype).eps).sum())

@@ -39,6 +39,11 @@ class ONMF(ComponentFactorization):
     init, n_init, max_iter, tol, normalize, random_state, verbose
         As in `DSPNMF`.
 
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+        As in `DSPNMF`.
+
     Notes
     -----
     The rule is confirmed by the reference. The constraint lets the reconstruction error rise on the way to it, so the

@@ -23,6 +23,17 @@ def negated(A: Any) -> Operator:
     return Operator(A, np.zeros(A.shape[0]))
 
 
+def mean_length(X: Any, A: Any) -> float | None:
+    """Mean distance of the rows of X that an edge of the graph A joins; None where all are equal."""
+    first, second = sparse.triu(A).nonzero()
+    total = 0.0
+    for i in range(0, len(first), 1024):
+        gap = X[first[i : i + 1024]] - X[second[i : i + 1024]]
+        squares = gap.multiply(gap).sum(axis=1) if sparse.issparse(gap) else (gap**2).sum(axis=1)
+        total += float(np.sqrt(np.asarray(squares, dtype=np.float64)).sum())
+    return total / len(first) if total > 0 else None
+
+
 class AlternatingLeastSquares:
     """The published solver of SymNMF: ``||A - WU'||^2 + penalty ||W - U||^2``, W and U in turn, each exactly.
 
@@ -184,6 +195,11 @@ class NSNMF(ComponentFactorization):
     init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+        As in `DSPNMF`.
+
     Notes
     -----
     Reconstructed from the description in the DSP-NMF paper: the weights of the tree's edges, the rule and the defaults
@@ -243,9 +259,10 @@ class NSNMF(ComponentFactorization):
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         known = not isinstance(self.graph, str)
         A = graphs.check_graph(self.graph, X.shape[0], name="graph") if known else graphs.spanning_tree(X)
+        self._tree_length = None if known else mean_length(X, A)
         rows = ArrayRows(X, self.n_components, scale, [negated(A)])
-        ridge = float(self.gamma) / float(self.alpha) * np.eye(self.n_components)
-        terms = (Reconstruction(rows.norm2(), penalty=ridge), GraphSimilarity(float(A.power(2).sum())), Ridge())
+        ridge = float(self.gamma) / float(self.alpha)
+        terms = (Reconstruction(rows.norm2(), ridge=ridge), GraphSimilarity(float(A.power(2).sum())), Ridge())
         weights = np.array([self.alpha * scale * scale, self.structure, self.gamma], dtype=np.float64)
         objective = Objective(terms, tuple(map(float, weights / weights.max())))
         return Problem(rows, objective, float(weights.max()), 1.0)
@@ -256,10 +273,13 @@ class NSNMF(ComponentFactorization):
         return {"reconstruction_err_": error, "structure_err_": float(np.sqrt(max(values[1], 0.0)))}
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        train = {"_train_codes": run.codes.copy(), "_train_data": problem.rows.data}
-        return {**super()._for_transform(problem, run), **train, "_similarity": 2 * problem.objective.weights[1]}
+        return {
+            **super()._for_transform(problem, run),
+            **self._ties_to(problem, run),
+            "_tree_length": self._tree_length,
+        }
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
-        _validation.check_ties(self, "graph", self.graph, ("tree",))
-        ties = graphs.neighbours_in(X, self._train_data, 1, "heat")
-        return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(X.dtype)),)
+        _validation.check_ties(self, "graph", self._at_fit["graph"], ("tree",))
+        ties = graphs.neighbours_in(X, self._train_data, 1, "heat", self._tree_length)
+        return self._pulled(ties, X.dtype)

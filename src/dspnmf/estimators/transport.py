@@ -8,17 +8,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation, graphs, sinkhorn
-from dspnmf._validation import Allowed, either, number, one_of, whole
+from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows._model import Array
 from dspnmf.solver import Stopping
 
 _SHAPE = Allowed(
-    lambda value: isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, int) and v > 0 for v in value),
+    lambda value: isinstance(value, tuple) and len(value) == 2 and all(whole(1).test(v) for v in value),
     "an image shape (height, width)",
 )
 _METRIC = Allowed(lambda value: isinstance(value, np.ndarray), "a matrix (n_features, n_features)")
@@ -55,6 +56,8 @@ class SDNMF(ComponentFactorization):
         Steps of the transport per iteration.
     n_neighbors : int, default=5
         Neighbours of the graph.
+    graph : "knn" or matrix of shape (n_samples, n_samples), default="knn"
+        A graph of your own: symmetric, non-negative.
     solver : {"auto", "paper"}, default="auto"
         "paper": as published (restarted transport, codes and components from the same ratio; the objective may rise).
         "auto": the transport continues where it was, components see the new codes, and codes take a step that bounds
@@ -62,6 +65,11 @@ class SDNMF(ComponentFactorization):
     max_iter : int, default=100
         Iterations.
     tol, random_state, verbose
+        As in `DSPNMF`.
+
+    Attributes
+    ----------
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
         As in `DSPNMF`.
 
     Notes
@@ -90,6 +98,7 @@ class SDNMF(ComponentFactorization):
         "metric": either(one_of("discrete", "line"), _SHAPE, _METRIC),
         "sinkhorn_steps": whole(1),
         "n_neighbors": whole(1),
+        "graph": either(one_of("knn"), MATRIX),
         "solver": one_of("auto", "paper"),
     }
 
@@ -103,6 +112,7 @@ class SDNMF(ComponentFactorization):
         metric: Any = "discrete",
         sinkhorn_steps: int = 15,
         n_neighbors: int = 5,
+        graph: Any = "knn",
         solver: str = "auto",
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -116,31 +126,41 @@ class SDNMF(ComponentFactorization):
         self.metric = metric
         self.sinkhorn_steps = sinkhorn_steps
         self.n_neighbors = n_neighbors
+        self.graph = graph
         self.solver = solver
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
         """Learn the components of X (dense) and return its codes; W and H, if given, are the start."""
         X, kernel = self._checked(X, reset=True)
-        A = graphs.knn(X, self.n_neighbors) if self.beta > 0 else None
+        A = self._ties(X)
         rng, k = check_random_state(self.random_state), self.n_components
         if W is None and H is None:
             W, H = rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1]))
         W, H = _validation.check_start(W, H, X.shape, k, 1.0)
         U, V = sinkhorn.normalize(np.array(W, np.float64), np.array(H, np.float64))
-        done, history = Stopping(self.tol), []
-        for factors in self._iterate(X, U, V, kernel, A, fixed=False):
+        root = self._init_callback_context(max_subtasks=self.max_iter)
+        root.call_on_fit_task_begin(estimator=self, X=X)
+        steps = self._iterate(X, U, V, kernel, A, fixed=False)
+        factors, done, converged = next(steps), Stopping(self.tol), False
+        history = [factors.value]
+        for iteration in range(1, self.max_iter + 1):
+            task = root.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, X=X)
+            factors = next(steps)
             history.append(factors.value)
-            self._say(len(history) - 1, factors.value)
-            if len(history) > self.max_iter or (len(history) > 1 and done(history[-2], history[-1])):
+            self._say(iteration, factors.value)
+            converged = done(history[-2], history[-1])
+            if task.call_on_fit_task_end(estimator=self, X=X) or converged:
+                converged = True
                 break
-        else:  # the loop never ends by itself
-            raise AssertionError
-        if self.tol > 0 and not done(history[-2], history[-1]):
-            _validation.warn_not_converged(self.max_iter, self.tol, abs(history[-1] - history[-2]) / abs(history[-1]))
+        root.call_on_fit_task_end(estimator=self, X=X)
+        if self.tol > 0 and not converged:
+            _validation.warn_not_converged(self.max_iter, self.tol, abs(1 - history[-2] / history[-1]))
         codes, components = sinkhorn.normalize(factors.U, factors.V)
         self.components_, self.n_components_ = components.astype(X.dtype), k
         self.objective_history_, self.objective_, self.n_iter_ = np.array(history), history[-1], len(history) - 1
@@ -155,6 +175,13 @@ class SDNMF(ComponentFactorization):
         U = np.repeat((X.sum(axis=1, dtype=np.float64)[:, None] + 1e-12) / len(V), len(V), axis=1)
         iterations = self._iterate(X, U, V, kernel, None, fixed=True)  # every row on its own
         return next(islice(iterations, self.max_iter, None)).U.astype(X.dtype)
+
+    def _ties(self, X: Array) -> Any:
+        """The graph, where it counts."""
+        if self.beta == 0:
+            return None
+        known = not isinstance(self.graph, str)
+        return graphs.check_graph(self.graph, len(X), name="graph") if known else graphs.knn(X, self.n_neighbors)
 
     def _checked(self, X: Any, *, reset: bool) -> tuple[Array, sinkhorn.Kernel]:
         _validation.check_parameters(self, self._allowed)

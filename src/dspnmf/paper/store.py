@@ -67,8 +67,8 @@ class Store:
         if row is None or row[0] != str(VERSION):
             found = "none" if row is None else row[0]
             raise StoreError(
-                f"{self.path} holds results of protocol version {found}, this is version {VERSION}: both cannot stand in "
-                "one table. It was left as it is: choose another output folder, or the matching version."
+                f"{self.path} holds results of protocol version {found}, this is version {VERSION}: both cannot stand "
+                "in one table. It was left as it is: choose another output folder, or the matching version."
             )
         broken = self._db.execute("PRAGMA quick_check").fetchone()[0]
         if broken != "ok":

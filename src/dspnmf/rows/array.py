@@ -165,7 +165,9 @@ class ArrayRows:
         if delta is not None and kappa is not None:
             S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
         values, vectors = np.linalg.eigh(S)
-        return (vectors / np.maximum(values, max(floor * values[-1], np.finfo(np.float64).tiny))) @ vectors.T
+        return (
+            vectors / np.maximum(values, max(floor * values[-1], 1e4 * float(np.finfo(self.dtype).tiny)))
+        ) @ vectors.T
 
     # -- everything but descent ----------------------------------------------------------------------------------
 
