@@ -6,6 +6,7 @@ X n x m, U n x k, V k x m. Nothing here is shared with the library.
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 
 def objective(X: np.ndarray, U: np.ndarray, V: np.ndarray, alpha: float = 1.0, lam: float = 1.0) -> float:
@@ -106,3 +107,41 @@ def neighbourhood_rule(
     """The multiplicative rule of ||A - UU'||^2 + alpha ||X - UV||^2 + gamma (||U||^2 + ||V||^2)."""
     U = U * (alpha * X @ V.T + 2 * A @ U) / (alpha * U @ (V @ V.T) + 2 * U @ (U.T @ U) + gamma * U)
     return U, V * (alpha * U.T @ X) / (alpha * U.T @ U @ V + gamma * V)
+
+
+def separated_rule(
+    X: np.ndarray,
+    U: np.ndarray,
+    V: np.ndarray,
+    A: np.ndarray,
+    far: np.ndarray,
+    beta: float,
+    repulsion: float,
+    overlap: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Multiplicative rule of SPNMF with the smoothness of codes at unit-length components."""
+    crowd = 1 + overlap * (1 - np.eye(U.shape[1]))
+    lengths, degrees = np.diag(V @ V.T), A.sum(axis=1)[:, None]
+    gain = X @ V.T + beta * (A @ U) * lengths
+    loss = U @ (crowd * (V @ V.T)) + beta * degrees * U * lengths + repulsion * (far @ U) * lengths
+    U = U * gain / loss
+    smooth = beta * np.diag(U.T @ (degrees * U - A @ U)) + repulsion * np.diag(U.T @ far @ U)
+    return U, V * (U.T @ X) / ((crowd * (U.T @ U) + np.diag(smooth)) @ V)
+
+
+def feature_rule(
+    X: np.ndarray, U: np.ndarray, V: np.ndarray, alpha: float, lam: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """FR-NMF as its authors' code runs: V, L1 normalisation, then the Kullback-Leibler rule for U."""
+    V = V * (U.T @ X + 2 * alpha * lam * V @ X.T @ X) / (U.T @ U @ V + alpha * lam**2 * V @ V.T @ V)
+    V = V / V.sum(axis=1, keepdims=True)
+    return U * ((X / (U @ V)) @ V.T) / V.sum(axis=1), V
+
+
+def alternating_least_squares(A: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """One iteration of SymNMF's published solver: two non-negative least-squares problems a row, penalty max(A)^2."""
+    weight = A.max()
+    for _ in range(2):
+        stacked = np.vstack([U, weight * np.eye(U.shape[1])])
+        U = np.array([nnls(stacked, np.concatenate([A[i], weight * U[i]]))[0] for i in range(len(A))])
+    return U

@@ -456,3 +456,27 @@ def test_callbacks_in_the_family(wine: np.ndarray) -> None:
         with redirect_stdout(out):
             model.set_callbacks(ProgressBar()).fit(wine)
         assert "NMF" in out.getvalue()
+
+
+def test_more_published_rules_step_by_step() -> None:
+    """SPNMF's rule, FR-NMF's loop and SymNMF's alternating least squares agree with their formulas written out."""
+    rng = np.random.default_rng(0)
+    X, W, H = rng.random((14, 6)), 0.1 + rng.random((14, 3)), 0.1 + rng.random((3, 6))
+    A, far = graphs.knn(X, 3).toarray(), graphs.farthest(X, 2).toarray()
+    model = SPNMF(3, beta=2.0, repulsion=0.5, overlap=0.3, n_neighbors=3, n_distant=2, **PAPER)
+    U, V = W, H
+    for iterations in range(1, 6):
+        U, V = reference.separated_rule(X, U, V, A, far, 2.0, 0.5, 0.3)
+        model.set_params(max_iter=iterations).fit(X, W=W, H=H)
+        np.testing.assert_allclose(model.components_.T, V.T / np.linalg.norm(V, axis=1), rtol=1e-10)
+    U, V = W, H
+    for iterations in range(1, 6):
+        U, V = reference.feature_rule(X, U, V, 0.7, 2.0)
+        fitted = FRNMF(3, alpha=0.7, lam=2.0, max_iter=iterations, **PAPER).fit(X, W=W, H=H)
+        np.testing.assert_allclose(fitted.components_, V, rtol=1e-10)
+    S = graphs.self_tuned(X)
+    sym = SymNMF(3, graph=S, solver="paper", max_iter=1, tol=0, random_state=0)
+    U = 2 * np.sqrt(S.mean() / 3) * np.random.RandomState(0).random_sample((14, 3))
+    for iterations in range(1, 6):
+        U = reference.alternating_least_squares(S.toarray(), U)
+        np.testing.assert_allclose(sym.set_params(max_iter=iterations).fit_transform(X), U, rtol=1e-8, atol=1e-10)
