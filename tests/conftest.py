@@ -43,11 +43,3 @@ def data_folder() -> Path:
 def coil(data_folder: Path) -> np.ndarray:
     """COIL-20: 1,440 x 1,024."""
     return minmax_scale(loadmat(data_folder / "COIL20.mat")["fea"])
-
-
-@pytest.fixture(scope="session")
-def indian_pines(data_folder: Path) -> np.ndarray:
-    """Every tenth labelled pixel of Indian Pines x 200 bands."""
-    cube = loadmat(data_folder / "Indian_pines_corrected.mat")["indian_pines_corrected"]
-    labels = loadmat(data_folder / "Indian_pines_gt.mat")["indian_pines_gt"].ravel()
-    return minmax_scale(cube.reshape(-1, cube.shape[2])[labels > 0][::10].astype(np.float64))

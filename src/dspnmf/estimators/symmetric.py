@@ -44,7 +44,6 @@ class AlternatingLeastSquares:
     def __init__(self, A: Any, dtype: Any) -> None:
         self._A = A.astype(dtype)
         self._penalty = float(abs(A).max()) ** 2 if A.nnz else 1.0
-        self._other: Array | None = None
 
     def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
         """W for the codes, then codes for W."""
