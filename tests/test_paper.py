@@ -8,23 +8,27 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dspnmf import DSPNMF
 from dspnmf.paper import protocol, runner
+from dspnmf.paper.measure import PASSES, measure, scores
 from dspnmf.paper.methods import methods
-from dspnmf.paper.protocol import Run, measure, plan, scores
+from dspnmf.paper.protocol import CURVES, Run, plan
 from dspnmf.paper.store import Store, StoreError
+from dspnmf.rows import ArrayRows
 
 SMALL = [Run("Wine", method, rank, repeat) for method in ("NMF", "DSP-NMF") for rank in (2, 3) for repeat in (0, 1)]
 
 
 def test_plan_is_the_papers() -> None:
     """Every method x data set x rank x five runs; wine stops at rank 11; "All" has no rank; ids are unique."""
-    runs = plan()
-    assert len({run.id for run in runs}) == len(runs)
+    assert len({run.id for run in plan()}) == len(plan())
+    runs = [run for run in plan() if run.experiment == "tables"]
     digits = [run for run in runs if run.dataset == "Digits" and run.method == "DSP-NMF"]
     assert sorted({run.rank for run in digits}) == list(protocol.RANKS)
     assert len(digits) == len(protocol.RANKS) * 5
@@ -36,8 +40,58 @@ def test_plan_is_the_papers() -> None:
 def test_seeds_follow_from_names() -> None:
     """A run's seed and id depend on its content alone, and differ between runs."""
     assert Run("Wine", "NMF", 2, 0).seed == Run("Wine", "NMF", 2, 0).seed
-    assert len({run.seed for run in plan()}) > 0.99 * len(plan())
+    tables = [run for run in plan() if run.experiment == "tables"]
+    assert len({run.seed for run in tables}) > 0.99 * len(tables)
     assert Run("Wine", "NMF", 2, 0).id != Run("Wine", "NMF", 2, 1).id
+
+
+def test_what_is_compared_shares_a_seed() -> None:
+    """Along a sweep, and between the solvers of the curves, runs differ only in what is compared."""
+    assert Run("Wine", "DSP-NMF", 3, 0, "lambda", 1.0).seed == Run("Wine", "DSP-NMF", 3, 0, "lambda", 1e8).seed
+    assert Run("Wine", "hals", 10, 1, "curves").seed == Run("Wine", "mm", 10, 1, "curves").seed
+    assert Run("Wine", "hals", 10, 1, "curves").seed != Run("Wine", "mm", 10, 2, "curves").seed
+
+
+def test_lambda_changes_nothing_in_the_default_solver() -> None:
+    """The sweep of lambda is flat: scores at 1e-2 and 1e8 are the same numbers."""
+    low, high = (measure(Run("Wine", "DSP-NMF", 3, 0, "lambda", setting)) for setting in (1e-2, 1e8))
+    assert [low[name] for name in ("svm", "knn", "kmeans")] == [high[name] for name in ("svm", "knn", "kmeans")]
+
+
+def test_alpha_buys_structure() -> None:
+    """Along the sweep of alpha the structure error falls."""
+    errors = [measure(Run("Wine", "DSP-NMF", 9, 0, "alpha", a))["structure_error"] for a in (0.0, 1.0, 1e3)]
+    assert errors[0] > errors[1] > errors[2]
+
+
+@pytest.mark.parametrize("solver", PASSES)
+def test_passes_over_the_data(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An iteration of a solver reads X as often as the curves say: each of these methods of the rows does so once."""
+    reads = 0
+
+    def counted(method: Callable[..., object]) -> Callable[..., object]:
+        def count(*arguments: object, **named: object) -> object:
+            nonlocal reads
+            reads += 1
+            return method(*arguments, **named)
+
+        return count
+
+    for name in ("look", "face", "combine", "sums", "map"):  # map ends with sums
+        monkeypatch.setattr(ArrayRows, name, counted(getattr(ArrayRows, name)))
+    X, counts = np.random.default_rng(0).random((50, 20)), []
+    for iterations in (10, 20):
+        reads = 0
+        DSPNMF(3, solver=CURVES[solver], max_iter=iterations, tol=0, random_state=0).fit(X)
+        counts.append(reads)
+    assert counts[1] - counts[0] == 10 * PASSES[solver]
+
+
+def test_curves_tell_the_rises() -> None:
+    """A curve holds the objective from start to end, and counts rises: the printed rule has them, newton-cg none."""
+    printed, newton = (measure(Run("Wine", name, 10, 0, "curves")) for name in ("printed rule", "newton-cg"))
+    assert newton["rises"] == 0 < printed["rises"]
+    assert newton["objective@0500"] < newton["objective@0010"] < newton["objective@0000"]
 
 
 def test_measure_is_reproducible() -> None:

@@ -36,6 +36,9 @@ def methods() -> dict[str, Make]:
         ),
         "NMF": lambda k, seed: NMF(k, normalize=True, random_state=seed),
         "GNMF": lambda k, seed: GNMF(k, n_neighbors=_NEIGHBOURS, random_state=seed),
+        "GNMF (published rule)": lambda k, seed: GNMF(
+            k, n_neighbors=_NEIGHBOURS, solver="paper", max_iter=500, tol=0, random_state=seed
+        ),
         "SymNMF": lambda k, seed: SymNMF(k, random_state=seed),
         "SDNMF": lambda k, seed: SDNMF(k, random_state=seed),
         "NS-NMF": lambda k, seed: NSNMF(k, normalize=True, random_state=seed),

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from dspnmf.paper.protocol import Run, measure
+from dspnmf.paper.measure import measure
+from dspnmf.paper.protocol import Run
 from dspnmf.paper.store import Store
 
 
