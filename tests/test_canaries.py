@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dspnmf import DSPNMF, rules, solver
+from dspnmf import DSPNMF, rules
 from dspnmf.estimators import base
-from dspnmf.rows import RowModel, Sums
-from dspnmf.terms import GramSimilarity, State
+from dspnmf.rows import RowModel, Sums, small
+from dspnmf.terms import GramSimilarity, Quartic, State
 from test_solver import check_never_up, rounding
 from test_terms import check_gradient, check_quartic, problem
 
@@ -29,11 +29,10 @@ class HalfTheCubicTerm(GramSimilarity):
 class WrongQuartic(GramSimilarity):
     """A quartic that forgets ||U'D + D'U||^2."""
 
-    def along(self, s: State, d: Sums) -> np.ndarray:
+    def along(self, s: State, d: Sums) -> Quartic:
         """c2 too small."""
-        c = super().along(s, d)
-        c[1] -= np.sum((d.UD + d.UD.T) ** 2)
-        return c
+        c1, c2, c3, c4 = super().along(s, d)
+        return c1, c2 - np.sum((d.UD + d.UD.T) ** 2), c3, c4
 
 
 def test_gradient_check_notices() -> None:
@@ -52,7 +51,7 @@ def test_quartic_check_notices() -> None:
 
 def test_descent_check_notices_a_wrong_step(wine: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full step in place of the exact one goes up, and the check sees it."""
-    monkeypatch.setattr(solver, "best_step", lambda c, end=1.0: 1.0)
+    monkeypatch.setattr(small, "best_step", lambda c, end=1.0: 1.0)
     model = DSPNMF(5, solver="hals", max_iter=40, tol=0, random_state=0).fit(wine)
     with pytest.raises(AssertionError):
         check_never_up(model.objective_history_, rounding(wine), 1e-12)

@@ -109,6 +109,36 @@ def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
             )
 
 
+def check_place(estimator: Any, place: Any, *, everywhere: bool) -> None:
+    """Whether a method, its start and its solver work where X lives."""
+    name = type(estimator).__name__
+    if not (everywhere or place.whole_family):
+        raise ValueError(
+            f"{name} needs all of X in memory, but X is {place.name}. Use DSPNMF or NMF there, "
+            "or pass a NumPy array or a SciPy sparse matrix."
+        )
+    if place.whole_family:
+        return
+    if estimator.init.startswith("nndsvd"):
+        raise ValueError(
+            f"init={estimator.init!r} needs a singular value decomposition of X in memory, but X is {place.name}: "
+            'use init="random".'
+        )
+    similarity = getattr(estimator, "similarity", "gram")
+    if not (isinstance(similarity, str) and similarity == "gram"):
+        shown = repr(similarity) if isinstance(similarity, str) else "a matrix"
+        raise ValueError(
+            f'similarity={shown} needs all of X in memory, but X is {place.name}: use similarity="gram", '
+            "or pass a NumPy array or a SciPy sparse matrix."
+        )
+    allowed = ("auto", *place.solvers) if place.solvers is not None else None
+    if allowed is not None and estimator.solver not in allowed:
+        raise ValueError(
+            f"solver={estimator.solver!r} does not work where X is {place.name}: use one of "
+            f"{', '.join(map(repr, allowed))}."
+        )
+
+
 def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     """X as float32 or float64 (array or CSR), non-negative and finite; and its largest entry."""
     X = validate_data(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dspnmf.rows import ArrayRows
+from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
 from dspnmf.terms import Objective, State
 
@@ -60,16 +60,17 @@ class Multiplicative:
     factor: Factor
     published: Objective | None = None
 
-    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """Advance by one iteration."""
-        objective = self.published or objective
-        model = objective.model(s)
+        derived = self.published or objective
+        model = derived.model(s)
         quartic = (model.coupling * s.Q).astype(rows.dtype)
         quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
         sums = rows.map(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
         new = State(s.Vt, *sums)
         Vt = s.Vt.copy()
-        for term in objective.reconstructions:
+        for term in derived.reconstructions:
             part = term.features
             Vt[part] *= ratio(new.P[part], Vt[part] @ term.curvature(new))
-        return replace(new, Vt=Vt)
+        new = replace(new, Vt=Vt)
+        return objective.value(new), new

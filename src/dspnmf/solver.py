@@ -16,62 +16,77 @@ The multiplicative rules (`dspnmf.rules`) run in the same loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from dspnmf.rows import ArrayRows, RowModel, Sums
-from dspnmf.rows._model import Array
-from dspnmf.rows.array import Slope
-from dspnmf.terms import Objective, State
+from dspnmf.rows import RowModel, Rows, Slope, Sums
+from dspnmf.rows.small import ROUNDING_OF_Q, Scalar, Small, best_step, dot
+from dspnmf.terms import ALL, Objective, State
 
 _LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
-_COMPONENT_SWEEPS = 10  # at most; they cost no look at X
-# Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
-ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
 
 class Update(Protocol):
     """One iteration: new codes in `rows`, new small arrays out."""
 
-    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
-        """Advance by one iteration."""
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """Advance by one iteration; the objective there, and the state."""
 
 
-def iterate(rows: ArrayRows, objective: Objective, Vt: Array, update: Update) -> Iterator[tuple[float, State]]:
+class Inner(Protocol):
+    """How a direction is found."""
+
+    def __call__(self, rows: Rows, model: RowModel, stretch: float) -> Sums:
+        """Leave a direction with the rows that lowers the model; the sums along it."""
+
+    def learn(self, settled: float) -> None:
+        """Hear what the last sweep changed, over the first."""
+
+
+def iterate(rows: Rows, objective: Objective, Vt: Any, update: Update) -> Iterator[tuple[float, State]]:
     """Yield objective and state at the start and after every iteration, for ever: who listens decides when to stop."""
-    s = State(Vt, *rows.sums())
+    s = State(rows.small.adopt(Vt), *rows.sums())
+    (value,) = rows.small.fetch([objective.value(s)])
     while True:
-        yield objective.value(s), s
-        s = update(rows, objective, s)
+        yield value, s
+        value, s = update(rows, objective, s)
 
 
 @dataclass
 class Descent:
     """Steps 1 to 5, with the inner solver `inner` (`Hals` or `NewtonCG`)."""
 
-    inner: Callable[[ArrayRows, RowModel, float], Sums]
-    _stretch: float = field(default=1.0, init=False)
+    inner: Inner
+    stretch: float = 1.0
 
-    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
         model = objective.model(s)
-        d = self.inner(rows, model, self._stretch)
-        c = objective.along(s, d)
-        t = best_step(c)
+        t, c, value, new = self._step(rows, objective, s, self.inner(rows, model, self.stretch))
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
-            d, _ = rows.look(model, sweeps=2)
-            c = objective.along(s, d)
-            t = best_step(c)
-        self._stretch = float(np.clip(self._stretch * best_step(c, 2 * _LONGEST), 1.0, _LONGEST)) if t > 0 else 1.0
+            t, c, value, new = self._step(rows, objective, s, rows.look(model, sweeps=2))
+        self.stretch = float(np.clip(self.stretch * best_step(c, 2 * _LONGEST), 1.0, _LONGEST)) if t > 0 else 1.0
+        return value, new
+
+    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[float, list[float], float, State]:
+        """Take the best step along a direction: its length, the quartic, and objective and state after it."""
+        c = objective.along(s, d)
+        t = rows.small.best_step(c)
         rows.step(t)
-        new = s.moved(t, d)
-        if (np.diag(new.Q) < float(np.finfo(rows.dtype).eps) ** 0.5 * np.diag(s.Q)).any():
-            new = State(s.Vt, *rows.sums())  # a component collapsed: what is left of its sums is rounding
-        return with_components(objective, new, rounding=ROUNDING_OF_Q[rows.dtype.itemsize])
+        moved = s.moved(t, d)
+        new = with_components(rows, objective, moved)
+        collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
+        facts = [t, objective.value(new), collapsed, d.settled, *c]
+        length, value, lost, settled, *quartic = rows.small.fetch(facts)
+        if lost:  # a component collapsed: what is left of its sums is rounding
+            new = with_components(rows, objective, State(s.Vt, *rows.sums()))
+            (value,) = rows.small.fetch([objective.value(new)])
+        self.inner.learn(settled)
+        return length, quartic, value, new
 
 
 @dataclass(frozen=True)
@@ -89,38 +104,16 @@ class Stopping:
         return self.tol > 0 and abs(before - now) <= max(self.tol * abs(now), self.resolution)
 
 
-def best_step(c: Array, end: float = 1.0) -> float:
-    """The t in [0, end] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; 0 where nothing lies below zero."""
-    size = np.abs(c).max()
-    if not size > 0:
-        return 0.0
-    c = np.where(np.abs(c) > 1e-30 * size, c / size, 0.0)
-    stationary = np.roots([4 * c[3], 3 * c[2], 2 * c[1], c[0]])
-    real = stationary[np.abs(stationary.imag) <= 1e-8 * np.abs(stationary)].real
-    candidates = np.append(real[(real > 0) & (real < end)], end)
-    values = candidates * (c[0] + candidates * (c[1] + candidates * (c[2] + candidates * c[3])))
-    best = int(values.argmin())
-    return float(candidates[best]) if values[best] < 0 else 0.0
-
-
-def with_components(objective: Objective, s: State, rounding: float) -> State:
+def with_components(rows: Rows, objective: Objective, s: State) -> State:
     """Every term's components improved for the codes as they are: each solves a problem of P and Q alone."""
+    rounding = ROUNDING_OF_Q[rows.dtype.itemsize]
+    improve = rows.small.components
+    if len(objective.reconstructions) == 1 and objective.reconstructions[0].features == ALL:
+        return replace(s, Vt=improve(s.Vt, s.P, objective.reconstructions[0].curvature(s), rounding))
     Vt = s.Vt.copy()
     for term in objective.reconstructions:
-        Vt[term.features] = components(s.Vt[term.features], s.P[term.features], term.curvature(s), rounding)
+        Vt[term.features] = improve(s.Vt[term.features], s.P[term.features], term.curvature(s), rounding)
     return replace(s, Vt=Vt)
-
-
-def components(Vt: Array, P: Array, Q: Array, rounding: float = 1e-13) -> Array:
-    """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
-    from dspnmf import kernels
-
-    Vt, P, block = Vt.copy(), np.ascontiguousarray(P), max(1, min(128, len(Vt)))
-    first = kernels.sweep_rows(Vt, P, Q, rounding, block)
-    for _ in range(_COMPONENT_SWEEPS - 1):
-        if kernels.sweep_rows(Vt, P, Q, rounding, block) <= 0.01 * first:
-            break
-    return Vt
 
 
 @dataclass
@@ -132,16 +125,18 @@ class Hals:
     """
 
     sweeps: int | None = None
-    _now: int = field(default=0, init=False)
+    now: int = 0
+    most: int = 0
 
-    def __call__(self, rows: ArrayRows, model: RowModel, stretch: float = 1.0) -> Sums:
+    def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
         """One look."""
-        if self.sweeps is not None:
-            return rows.look(model, self.sweeps, stretch)[0]
-        most = int(np.clip((2 * rows.product_cost + _ITERATION_COST) / (2 * rows.sweep_cost), 2, 20))
-        d, settled = rows.look(model, self._now or most, stretch)
-        self._now = int(np.clip((self._now or most) + (1 if settled > 0.1 else -1), 1, most))
-        return d
+        self.most = int(np.clip((2 * rows.product_cost + _ITERATION_COST) / (2 * rows.sweep_cost), 2, 20))
+        self.now = self.now or self.most
+        return rows.look(model, self.sweeps or self.now, stretch)
+
+    def learn(self, settled: float) -> None:
+        """One sweep more or less."""
+        self.now = int(np.clip(self.now + (1 if settled > 0.1 else -1), 1, self.most))
 
 
 @dataclass
@@ -151,70 +146,72 @@ class NewtonCG:
     (a) two sweeps from U, (b) the exact step of the model along them, (c) conjugate gradients on the entries that are
     positive or would become so, (d) projection, and the exact step of the model along the projected direction.
     `steps` bounds (c); if not given, the bound follows what a look at X costs, and (c) ends when the residual has
-    fallen to a tenth.
+    fallen to a tenth (on a device: goes on without effect).
     """
 
     steps: int | None = None
     reduction: float = 0.1
 
-    def __call__(self, rows: ArrayRows, model: RowModel, stretch: float = 1.0) -> Sums:
+    def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
         """Two looks at X, and the steps between them without it."""
         D, A, DA = rows.face(model, sweeps=2)
-        tau, sigma = _face_steps(D, A, DA, model) if not model.curves else 2 * (_model_step(D, model),)
+        if model.curves:
+            tau = sigma = _model_step(rows.small, D, model)
+        else:
+            tau, sigma = _face_steps(rows.small, D, A, DA, model)
         rest = tau - sigma  # D becomes tau D - rest A
         UD = tau * D.UD - rest * A.UD
         self._conjugate_gradients(rows, model, tau, sigma, UD)
         z, Dz, DLz = rows.project()
-        slope = z.slope + float(np.vdot(Dz, model.S)) + model.coupling * float(np.vdot(UD.T, z.UD))
-        slope += sum(float(np.vdot(DLz[j], K)) for j, K in model.curves.items())
-        more = _model_step(z._replace(slope=slope), model)
-        return rows.combine(more, stretch)
+        slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
+        for j, K in model.curves.items():
+            slope = slope + dot(DLz[j], K)
+        return rows.combine(_model_step(rows.small, z._replace(slope=slope), model), stretch)
 
-    def _conjugate_gradients(self, rows: ArrayRows, model: RowModel, tau: float, sigma: float, UD: Array) -> None:
-        inverse = rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
+    def learn(self, settled: float) -> None:
+        """Two sweeps are enough."""
+
+    def _conjugate_gradients(self, rows: Rows, model: RowModel, tau: Scalar, sigma: Scalar, UD: Any) -> None:
+        where, inverse = rows.small.where, rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
         along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
-        start, alpha, beta = along.slope, 0.0, 0.0
-        for _ in range(steps):
-            if along.slope <= reduction**2 * start:
+        start, alpha, beta, going = along.slope, 0.0, 0.0, True
+        for step in range(steps):
+            curvature = _curvature(along, model) - (beta * along.slope / alpha if step else 0.0)
+            going = (along.slope > reduction**2 * start) & (curvature > 0) & going
+            if rows.small.over(going):
                 break
-            curvature = _curvature(along, model) - (beta * along.slope / alpha if alpha else 0.0)
-            if curvature <= 0:
-                break
-            alpha, before = along.slope / curvature, along.slope
+            alpha, before = where(going, along.slope / curvature, 0.0), along.slope
             along = rows.cg_step(alpha, beta, model, along.UD, inverse)
-            beta = along.slope / before
+            beta = where(going, along.slope / before, 0.0)
 
-    def _effort(self, rows: ArrayRows) -> tuple[int, float]:
+    def _effort(self, rows: Rows) -> tuple[int, float]:
         if self.steps is not None:
             return self.steps, 0.0
         # a step is five products with k x k; together they may cost about half of the two products with X
         steps = (1.2 * rows.product_cost + _ITERATION_COST) / (5 * rows.sweep_cost)
-        return int(np.clip(steps, 8, 24)), self.reduction
+        return int(np.clip(steps, *rows.cg_steps)), self.reduction
 
 
-def _face_steps(D: Slope, A: Slope, DA: Array, model: RowModel) -> tuple[float, float]:
+def _face_steps(small: Small, D: Slope, A: Slope, DA: Any, model: RowModel) -> tuple[Scalar, Scalar]:
     """How far to go along D, and along its part A that ends at zero: all of A where the model falls along that."""
     F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
-    mixed = float(np.vdot(DA - A.DD, model.S)) + model.coupling * float(np.vdot(A.UD.T, F.UD))  # <A[A], F>
-    tau = _model_step(F._replace(slope=F.slope + mixed), model)
+    mixed = dot(DA - A.DD, model.S) + model.coupling * dot(A.UD.T, F.UD)  # <A[A], F>
+    tau = _model_step(small, F._replace(slope=F.slope + mixed), model)
     value = A.slope + _curvature(A, model) / 2
-    value += tau * (F.slope + mixed) + tau * tau * _curvature(F, model) / 2
-    if value < 0:
-        return tau, 1.0
-    tau = _model_step(D, model)
-    return tau, tau
+    value = value + tau * (F.slope + mixed) + tau * tau * _curvature(F, model) / 2
+    whole = _model_step(small, D, model)
+    return small.where(value < 0, tau, whole), small.where(value < 0, 1.0, whole)
 
 
-def _curvature(along: Slope, model: RowModel) -> float:
+def _curvature(along: Slope, model: RowModel) -> Scalar:
     """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U) + sum_j L_j D curves[j]``."""
-    own = float(np.vdot(along.DD, model.S)) + model.coupling * float(np.vdot(along.UD, along.UD.T))
-    return own + sum(float(np.vdot(along.DLD[j], K)) for j, K in model.curves.items())
+    own = dot(along.DD, model.S) + model.coupling * dot(along.UD, along.UD.T)
+    return own + sum(dot(along.DLD[j], K) for j, K in model.curves.items())
 
 
-def _model_step(along: Slope, model: RowModel) -> float:
+def _model_step(small: Small, along: Slope, model: RowModel) -> Scalar:
     """The step in [0, 1] that minimises the model along D."""
-    if along.slope >= 0:
-        return 0.0
     curvature = _curvature(along, model)
-    return 1.0 if curvature <= -along.slope else -along.slope / curvature
+    far = small.where(-along.slope >= curvature, 1.0, -along.slope / small.where(curvature > 0, curvature, 1.0))
+    return small.where(along.slope >= 0, 0.0, far)

@@ -9,23 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from dspnmf.rows._model import Array
-
-_ROWS_AT_ONCE = 2**16
+from dspnmf.rows._model import GROUP, Array, RandomCodes
 
 
-def random(shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: Any) -> tuple[Array, Array]:
-    """Half-normal entries with the size of ``sqrt(mean(X) / k)``: U (n x k) in X's precision, V' (m x k) in float64."""
+def random(
+    shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: Any
+) -> tuple[RandomCodes, Array]:
+    """Half-normal entries with the size of ``sqrt(mean(X) / k)``: codes for rows to draw, and V' (m x k) in float64."""
     size = np.sqrt(mean / k)
     Vt = size * np.abs(rng.standard_normal((shape[1], k)))
-    U = np.empty((shape[0], k), dtype)
-    for i in range(0, shape[0], _ROWS_AT_ONCE):
-        block = U[i : i + _ROWS_AT_ONCE]
-        block[:] = size * np.abs(rng.standard_normal(block.shape))
-    return U, Vt
+    state = rng.get_state()
+    rng.standard_normal((min(shape[0], GROUP), k))  # the first group is drawn from the same generator: move on
+    key = int(rng.randint(2**31)) if shape[0] > GROUP else 0
+    return RandomCodes(state, key, size, k, dtype), Vt
 
 
 def nndsvd(
@@ -55,10 +53,3 @@ def nndsvd(
             empty = factor <= 1e-6 * size
             factor[empty] = size if fill == "a" else np.abs(size * rng.standard_normal(int(empty.sum())) / 100)
     return U.astype(dtype), Vt
-
-
-def mean(X: Any) -> float:
-    """The mean of X, summed in float64."""
-    if sparse.issparse(X):
-        return float(X.data.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
-    return float(X.mean(dtype=np.float64))

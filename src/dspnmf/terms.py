@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from dspnmf.rows import ArrayRows, RowModel, Sums
+from dspnmf.rows import RowModel, Rows, Sums
 from dspnmf.rows._model import Array
+from dspnmf.rows.small import Scalar, Small, dot, trace
 
 ALL = slice(None)
+Quartic = tuple[Scalar, Scalar, Scalar, Scalar]  # c1..c4 of c1 t + c2 t^2 + c3 t^3 + c4 t^4
 _NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
 
 
@@ -38,7 +40,11 @@ class State:
     Q: Array
     L: tuple[Array, ...] = ()
 
-    def moved(self, t: float, d: Sums) -> State:
+    def on(self, small: Small) -> State:
+        """The same on the host."""
+        return State(small.host(self.Vt), small.host(self.P), small.host(self.Q), tuple(map(small.host, self.L)))
+
+    def moved(self, t: Scalar, d: Sums) -> State:
         """After the codes took a step t along D; components as they are."""
         L = tuple(here + t * (ULD + ULD.T) + t * t * DLD for here, ULD, DLD in zip(self.L, d.ULD, d.DLD, strict=True))
         return State(self.Vt, self.P + t * d.PD, self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L)
@@ -48,19 +54,23 @@ class Term(Protocol):
     """One summand of the objective, without its weight."""
 
     @property
+    def coupled(self) -> bool:
+        """Whether it ties rows to each other."""
+
+    @property
     def norm2(self) -> float:
         """Its value at U = 0: rounding of `value` is relative to this."""
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """The term at the current codes and components; free, but a difference of large numbers."""
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """The same from the residuals, for one more look at X; None where that is out of reach."""
 
     def model(self, s: State) -> RowModel:
         """Convex model of half the term around the codes, with its gradient."""
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """c1..c4 of ``value(U + t D) - value(U) = c1 t + c2 t^2 + c3 t^3 + c4 t^4``."""
 
 
@@ -83,47 +93,56 @@ class Reconstruction:
     overlap: float = 0.0
     smooth: Mapping[int, float] = field(default_factory=dict)  # operator -> weight
 
-    def value(self, s: State) -> float:
+    @property
+    def coupled(self) -> bool:
+        """Only by operators."""
+        return bool(self.smooth) or self.mask is not None
+
+    def value(self, s: State) -> Scalar:
         """``||X||^2 - 2 <V', P> + <VV', Q + ...>``."""
         Vt = s.Vt[self.features]
-        return self.norm2 - 2 * _dot(Vt, s.P[self.features]) + _dot(Vt.T @ Vt, self.curvature(s))
+        return self.norm2 - 2 * dot(Vt, s.P[self.features]) + dot(Vt.T @ Vt, self.curvature(s))
 
-    def error2(self, s: State) -> float:
+    def error2(self, s: State) -> Scalar:
         """``||X - UV||^2`` alone."""
         return replace(self, ridge=0.0, overlap=0.0, smooth={}).value(s)
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """Entry by entry."""
         if self.mask is not None or self.features != ALL:
             return None
-        return rows.residual2(s.Vt) + _dot(s.Vt.T @ s.Vt, self.curvature(s) - s.Q)
+        error2 = rows.residual2(s.Vt)
+        return None if error2 is None else error2 + dot(s.Vt.T @ s.Vt, self.curvature(s) - s.Q)
 
     def model(self, s: State) -> RowModel:
         """The term is its own model (operators: the diagonal as curvature, the rest held fixed by `hals`)."""
-        Vt, M = s.Vt[self.features], np.zeros_like(s.P)
-        M[self.features] = Vt
-        VV = Vt.T @ Vt
+        Vt = s.Vt[self.features]
+        M, VV = _placed(Vt, s, self.features), Vt.T @ Vt
         ties = {j: weight * np.diag(np.diag(VV)) for j, weight in self.smooth.items()}
         if self.mask is None:
             return RowModel(self._crowded(VV), M, pulls=ties, curves=ties)
         ties[self.mask] = VV
         return RowModel(np.zeros_like(VV), M, pulls=ties, curves=ties)
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """A parabola."""
         Vt = s.Vt[self.features]
         VV = Vt.T @ Vt
         UD, DD = (d.UD, d.DD) if self.mask is None else (d.ULD[self.mask], d.DLD[self.mask])
-        c1, c2 = 2 * _dot(self._crowded(VV), UD) - 2 * _dot(Vt, d.PD[self.features]), _dot(self._crowded(VV), DD)
+        c1, c2 = 2 * dot(self._crowded(VV), UD) - 2 * dot(Vt, d.PD[self.features]), dot(self._crowded(VV), DD)
         for j, weight in self.smooth.items():
-            c1 += 2 * weight * _dot(np.diag(VV), np.diag(d.ULD[j]))
-            c2 += weight * _dot(np.diag(VV), np.diag(d.DLD[j]))
-        return np.array([c1, c2, 0.0, 0.0])
+            c1 += 2 * weight * dot(np.diag(VV), np.diag(d.ULD[j]))
+            c2 += weight * dot(np.diag(VV), np.diag(d.DLD[j]))
+        return c1, c2, 0.0, 0.0
 
     def curvature(self, s: State) -> Array:
         """Of the problem the components solve: Q (of the rows that count), and what the other parts add."""
-        Q = self._crowded(s.Q if self.mask is None else s.L[self.mask]) + self.ridge * np.eye(len(s.Q))
-        return Q + sum((weight * np.diag(np.diag(s.L[j])) for j, weight in self.smooth.items()), np.zeros_like(Q))
+        Q = self._crowded(s.Q if self.mask is None else s.L[self.mask])
+        if self.ridge > 0:
+            Q = Q + self.ridge * np.eye(len(Q))
+        for j, weight in self.smooth.items():
+            Q = Q + weight * np.diag(np.diag(s.L[j]))
+        return Q
 
     def _crowded(self, A: Array) -> Array:
         """A with its off-diagonal entries weighing 1 + overlap."""
@@ -136,30 +155,29 @@ class GramSimilarity:
 
     norm2: float  # ||XX'||^2
     features: slice = field(default_factory=lambda: ALL)
+    coupled = True
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """``||XX'||^2 - 2 ||X'U||^2 + ||U'U||^2``."""
         P = s.P[self.features]
-        return self.norm2 - 2 * _dot(P, P) + _dot(s.Q, s.Q)
+        return self.norm2 - 2 * dot(P, P) + dot(s.Q, s.Q)
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """Through a triangular factor of [X U]."""
         return rows.gram_residual2() if self.features == ALL else None
 
     def model(self, s: State) -> RowModel:
         """Gauss-Newton: XX' enters by its gradient, ``||DU' + UD'||^2`` by curvature and coupling."""
-        M = np.zeros_like(s.P)
-        M[self.features] = 2 * s.P[self.features]
-        return RowModel(2 * s.Q, M, 2.0)
+        return RowModel(2 * s.Q, _placed(2 * s.P[self.features], s, self.features), 2.0)
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """A quartic (exact)."""
         P, PD = s.P[self.features], d.PD[self.features]
-        return _quartic(s, d) + [-4 * _dot(P, PD), -2 * _dot(PD, PD), 0, 0]
+        return _sum([_quartic(s, d), (-4 * dot(P, PD), -2 * dot(PD, PD), 0.0, 0.0)])
 
     def best_scale(self, s: State) -> float:
         """The c that minimises the term at c U."""
-        return _scale(_dot(s.P[self.features], s.P[self.features]), s.Q)
+        return _scale(dot(s.P[self.features], s.P[self.features]), s.Q)
 
 
 @dataclass(frozen=True)
@@ -168,12 +186,13 @@ class GraphSimilarity:
 
     norm2: float  # ||A||^2
     operator: int = 0
+    coupled = True
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """``||A||^2 - 2 <U, AU> + ||U'U||^2``."""
-        return self.norm2 + 2 * float(np.trace(s.L[self.operator])) + _dot(s.Q, s.Q)
+        return self.norm2 + 2 * trace(s.L[self.operator]) + dot(s.Q, s.Q)
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """Out of reach: the difference is all there is."""
         return None
 
@@ -183,14 +202,13 @@ class GraphSimilarity:
         curves = {self.operator: _NEWTON * twice}
         return RowModel(2 * s.Q, np.zeros_like(s.P), 2.0, pulls={self.operator: twice}, curves=curves)
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """A quartic (exact)."""
-        graph = [4 * float(np.trace(d.ULD[self.operator])), 2 * float(np.trace(d.DLD[self.operator])), 0, 0]
-        return _quartic(s, d) + graph
+        return _sum([_quartic(s, d), (4 * trace(d.ULD[self.operator]), 2 * trace(d.DLD[self.operator]), 0.0, 0.0)])
 
     def best_scale(self, s: State) -> float:
         """The c that minimises the term at c U."""
-        return _scale(-float(np.trace(s.L[self.operator])), s.Q)
+        return _scale(-trace(s.L[self.operator]), s.Q)
 
 
 @dataclass(frozen=True)
@@ -199,12 +217,13 @@ class Smoothness:
 
     operator: int = 0
     norm2: float = 0.0
+    coupled = True
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """A trace."""
-        return float(np.trace(s.L[self.operator]))
+        return trace(s.L[self.operator])
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """The value is exact."""
         return None
 
@@ -213,9 +232,9 @@ class Smoothness:
         one = {self.operator: np.eye(len(s.Q))}
         return RowModel(np.zeros_like(s.Q), np.zeros_like(s.P), pulls=one, curves=one)
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """A parabola."""
-        return np.array([2 * np.trace(d.ULD[self.operator]), np.trace(d.DLD[self.operator]), 0.0, 0.0])
+        return 2 * trace(d.ULD[self.operator]), trace(d.DLD[self.operator]), 0.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -223,12 +242,13 @@ class Ridge:
     """``||U||^2``."""
 
     norm2: float = 0.0
+    coupled = False
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """A trace."""
-        return float(np.trace(s.Q))
+        return trace(s.Q)
 
-    def exact(self, s: State, rows: ArrayRows) -> float | None:
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
         """The value is exact."""
         return None
 
@@ -236,9 +256,9 @@ class Ridge:
         """The identity."""
         return RowModel(np.eye(len(s.Q)), np.zeros_like(s.P))
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """A parabola."""
-        return np.array([2 * np.trace(d.UD), np.trace(d.DD), 0.0, 0.0])
+        return 2 * trace(d.UD), trace(d.DD), 0.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -248,27 +268,32 @@ class Objective:
     terms: tuple[Term, ...]
     weights: tuple[float, ...]
 
-    def value(self, s: State) -> float:
+    def value(self, s: State) -> Scalar:
         """The objective."""
         return sum(w * term.value(s) for w, term in self.weighted())
 
     def model(self, s: State) -> RowModel:
         """Its convex model around the codes."""
         parts = [(w, term.model(s)) for w, term in self.weighted()]
-        S = np.sum([w * part.S for w, part in parts], axis=0)
-        M = np.sum([w * part.M for w, part in parts], axis=0)
+        S: Any = sum(w * part.S for w, part in parts)
+        M: Any = sum(w * part.M for w, part in parts)
         pulls, curves = _added((w, part.pulls) for w, part in parts), _added((w, part.curves) for w, part in parts)
         return RowModel(S, M, sum(w * part.coupling for w, part in parts), pulls, curves)
 
-    def along(self, s: State, d: Sums) -> Array:
+    def along(self, s: State, d: Sums) -> Quartic:
         """c1..c4 of the objective along U + t D, less its value at U."""
-        return np.asarray(np.sum([w * term.along(s, d) for w, term in self.weighted()], axis=0))
+        return _sum(tuple(w * c for c in term.along(s, d)) for w, term in self.weighted())
 
     def best_scale(self, s: State) -> float:
         """What a start's codes are multiplied by: the best single factor for the first similarity term, or 1."""
         return next(
             (t.best_scale(s) for _, t in self.weighted() if isinstance(t, GramSimilarity | GraphSimilarity)), 1.0
         )
+
+    @property
+    def coupled(self) -> bool:
+        """Whether some term ties rows together: then their directions are worth finding jointly."""
+        return any(term.coupled for _, term in self.weighted())
 
     @property
     def reconstructions(self) -> list[Reconstruction]:
@@ -294,19 +319,29 @@ def _added(parts: Iterable[tuple[float, Mapping[int, Array]]]) -> dict[int, Arra
     return total
 
 
-def _quartic(s: State, d: Sums) -> Array:
+def _sum(parts: Iterable[tuple[Scalar, ...]]) -> Quartic:
+    """Quartics added up."""
+    c1, c2, c3, c4 = (sum(column) for column in zip(*parts, strict=True))
+    return c1, c2, c3, c4
+
+
+def _placed(part: Any, s: State, features: slice) -> Any:
+    """The pull of some features, m x k: zero for the others."""
+    if features == ALL:
+        return part
+    M = np.zeros_like(s.P)
+    M[features] = part
+    return M
+
+
+def _quartic(s: State, d: Sums) -> Quartic:
     """``||(U + tD)'(U + tD)||^2 - ||U'U||^2``: what every similarity term shares."""
     E = d.UD + d.UD.T
-    c2 = 2 * _dot(s.Q, d.DD) + _dot(E, E)
-    return np.array([4 * _dot(s.Q, d.UD), c2, 2 * _dot(E, d.DD), _dot(d.DD, d.DD)])
+    c2 = 2 * dot(s.Q, d.DD) + dot(E, E)
+    return 4 * dot(s.Q, d.UD), c2, 2 * dot(E, d.DD), dot(d.DD, d.DD)
 
 
-def _scale(overlap: float, Q: Array) -> float:
+def _scale(overlap: Scalar, Q: Array) -> float:
     """The c that minimises ``-2 c^2 overlap + c^4 ||Q||^2``; 1 where there is nothing to scale."""
-    size = _dot(Q, Q)
+    size, overlap = float(dot(Q, Q)), float(overlap)
     return float(np.sqrt(overlap / size)) if size > 0 and overlap > 0 else 1.0
-
-
-def _dot(A: Array, B: Array) -> float:
-    """<A, B>."""
-    return float(np.vdot(A, B))

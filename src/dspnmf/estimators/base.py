@@ -23,8 +23,9 @@ from sklearn.utils import check_random_state
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
-from dspnmf.rows import ArrayRows
+from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
+from dspnmf.rows.places import MEMORY, Place, as_rows, place_of
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
 from dspnmf.terms import Objective, State
 
@@ -38,17 +39,18 @@ INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 class Problem(NamedTuple):
     """What is minimised, over which rows, in the solver's units."""
 
-    rows: ArrayRows
+    rows: Rows
     objective: Objective
     unit: float  # the user's objective over the solver's
     code: float  # the user's codes over the solver's
     published: Objective | None = None  # what the published rule was derived for, where that is another objective
+    place: Place = MEMORY  # where X lives
 
 
 class Run(NamedTuple):
     """One descent from one start, in the solver's units."""
 
-    codes: Array
+    codes: Any
     state: State
     history: list[float]
     converged: bool
@@ -70,6 +72,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     }
 
     _rules: ClassVar[Mapping[str, rules.Factor]] = RULES
+    _anywhere: ClassVar[bool] = False  # whether X may live outside this machine's memory
 
     def __init__(
         self,
@@ -129,7 +132,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             Non-negative codes, ``X ~ Z @ components_``.
         """
         _validation.check_parameters(self, self._allowed)
-        X, largest = _validation.check_data(self, X, reset=True)
+        place = place_of(X)
+        _validation.check_place(self, place, everywhere=self._anywhere)
+        X, largest = place.check(self, X, reset=True)
         if self.init == "custom":
             W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
         else:
@@ -137,7 +142,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if self.init.startswith("nndsvd"):
             _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
         scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
-        problem = self._problem(X, y, scale)
+        problem = self._problem(X, y, scale)._replace(place=place)
         root = self._init_callback_context(max_subtasks=self.n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
@@ -149,7 +154,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if not run.converged and self.tol > 0:
             change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        return self._in_units(run.codes)
+        return place.codes(place.in_units(run.codes, self._unit))
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 
@@ -167,36 +172,36 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     # -- the fit ---------------------------------------------------------------------------------------------------
 
-    def _update(self, problem: Problem, s: State) -> Update:
-        """The solver the parameters name; "auto" takes newton-cg where rows are coupled."""
+    def _update(self, problem: Problem) -> Update:
+        """The solver the parameters name; "auto" takes newton-cg where rows are coupled and in one memory."""
         inner = None if self.inner_iter == "auto" else int(self.inner_iter)
         name = self.solver
         if name == "auto":
-            model = problem.objective.model(s)
-            name = "newton-cg" if model.coupling > 0 or model.curves else "hals"
+            near = problem.place.solvers is None or problem.place.solvers[0] == "newton-cg"
+            name = "newton-cg" if near and problem.objective.coupled else "hals"
         if name in self._rules:
             return rules.Multiplicative(self._rules[name], problem.published)
         return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
 
-    def _start(
-        self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState
-    ) -> tuple[Array, Array]:
+    def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Any, Array]:
         """Codes and V' in the solver's units; features beyond those of X begin at random."""
         rows, m = problem.rows, X.shape[1]
-        mean = start.mean(X) / rows.scale
-        U, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
+        mean = as_rows(X, 1).mean() / rows.scale
+        drawn, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if self.init == "custom":
             W, H = given
             Vt[:m] = H.T * (problem.code / rows.scale)
             return np.array(W / problem.code, dtype=rows.dtype, order="C"), Vt
-        if self.init != "random":
+        if self.init == "random":
+            U = rows.draw(drawn)
+        else:
             U, Vt[:m] = start.nndsvd(X, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
         if self.solver.startswith("paper"):
             factor = float(np.sqrt(rows.scale) / problem.code)
         else:
             rows.begin(U)
-            factor = problem.objective.best_scale(State(Vt, *rows.sums()))
-        U *= rows.dtype.type(factor)
+            factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
+        U *= float(rows.dtype.type(factor))
         return U, Vt / factor
 
     def _best_run(self, X: Any, problem: Problem, given: tuple[Any, Any], root: Any) -> Run:
@@ -220,7 +225,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """Iterate until converged, out of iterations, or told to stop by a callback."""
         rows, objective = problem.rows, problem.objective
         done = Stopping(self.tol, objective.resolution)
-        steps = iterate(rows, objective, Vt, self._update(problem, State(Vt, *rows.sums())))
+        steps = iterate(rows, objective, Vt, self._update(problem))
         value, s = next(steps)
         history, converged = [value], False
         for iteration in range(1, self.max_iter + 1):
@@ -247,7 +252,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             return run
         codes = rows.solve(model)
         rows.begin(codes)
-        value = problem.objective.value(State(run.state.Vt, *rows.sums()))
+        (value,) = rows.small.fetch([problem.objective.value(State(run.state.Vt, *rows.sums()))])
         if value <= run.history[-1]:
             return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
@@ -267,6 +272,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows, objective = problem.rows, problem.objective
         s = State(run.state.Vt, *rows.sums())
         values = exact_values(rows, objective, s)
+        s, run = s.on(rows.small), run._replace(state=run.state.on(rows.small))
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
         return {
             "n_components_": rows.k,
@@ -276,11 +282,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             **self._errors(values, problem, s),
             **self._learned(problem, run),
         }
-
-    def _in_units(self, codes: Array) -> Array:
-        """Codes of the solver in the user's units."""
-        codes *= self._unit.astype(codes.dtype)
-        return codes
 
     @property
     def _n_features_out(self) -> int:
@@ -295,12 +296,12 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return tags
 
 
-def exact_values(rows: ArrayRows, objective: Objective, s: State) -> list[float]:
+def exact_values(rows: Rows, objective: Objective, s: State) -> list[float]:
     """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
     lost = 1e-9 if rows.dtype == np.float64 else 1e-4
     values = []
     for term in objective.terms:
-        value = term.value(s)
+        (value,) = rows.small.fetch([term.value(s)])
         exact = term.exact(s, rows) if value < lost * term.norm2 else None
-        values.append(max(value, 0.0) if exact is None else exact)
+        values.append(max(value, 0.0) if exact is None else float(exact))
     return values

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from dspnmf import _validation
 from dspnmf._threads import team
 from dspnmf.estimators.base import Factorization, Problem, Run
-from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.rows import RowModel
 from dspnmf.rows._model import Array
+from dspnmf.rows.places import MEMORY, Place, place_of
 from dspnmf.terms import State
 
 
@@ -33,14 +34,18 @@ class ComponentFactorization(Factorization):
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        return self._codes(_validation.check_data(self, X, reset=False)[0])
+        place = place_of(X)
+        _validation.check_place(self, place, everywhere=self._anywhere)
+        X = place.check(self, X, reset=False)[0]
+        return place.codes(self._codes(X, place))
 
-    def _codes(self, X: Any) -> Array:
+    def _codes(self, X: Any, place: Place = MEMORY) -> Any:
         """Codes of checked rows."""
         beside = self._beside(X)
-        rows = ArrayRows(self._augmented(X), len(self._curvature), self._scale)
+        rows = place.rows(self._augmented(X), len(self._curvature), self._scale)
+        model = RowModel(rows.small.adopt(self._curvature), rows.small.adopt(self._pull))
         with team():
-            return self._in_units(rows.solve(RowModel(self._curvature, self._pull), *beside))
+            return place.in_units(rows.solve(model, *beside), self._unit)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Samples from codes: ``Z @ components_``.
@@ -95,7 +100,7 @@ class ComponentFactorization(Factorization):
             length[length == 0] = 1.0
             components, unit = components / length[:, None], unit * length
         return {
-            "components_": np.ascontiguousarray(components.astype(rows.dtype)),
+            "components_": problem.place.components(np.ascontiguousarray(components.astype(rows.dtype))),
             "_at_fit": self.get_params(deep=False),
             **self._for_transform(problem, run),
             "_scale": rows.scale,

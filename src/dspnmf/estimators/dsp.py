@@ -12,8 +12,9 @@ from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Problem, Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.rows import ArrayRows, Operator
+from dspnmf.rows import ArrayRows, Operator, Rows
 from dspnmf.rows._model import Array
+from dspnmf.rows.places import as_rows
 from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, State
 
 
@@ -118,6 +119,7 @@ class DSPNMF(ComponentFactorization):
         "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
         "n_neighbors": whole(1),
     }
+    _anywhere = True
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class DSPNMF(ComponentFactorization):
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         root = float(np.sqrt(self.lam))
         rows, structure = self._structure(X, scale)
-        data = Reconstruction(ArrayRows(X, 1, scale).norm2(), slice(0, X.shape[1]) if rows.shape != X.shape else ALL)
+        data = Reconstruction(as_rows(X, 1, scale).norm2(), slice(0, X.shape[1]) if rows.shape != X.shape else ALL)
         if self._like_gram:  # similarities are squares of X's unit, and so are the codes'
             weights, unit, code = np.array([1.0, self.alpha * scale * scale]), scale * scale, scale / root
         else:  # similarities, and with them the codes, have no unit
@@ -161,12 +163,12 @@ class DSPNMF(ComponentFactorization):
     def _like_gram(self) -> bool:
         return isinstance(self.similarity, str) and self.similarity == "gram"
 
-    def _structure(self, X: Any, scale: float) -> tuple[ArrayRows, GramSimilarity | GraphSimilarity]:
+    def _structure(self, X: Any, scale: float) -> tuple[Rows, GramSimilarity | GraphSimilarity]:
         """Rows and the term that preserves the similarity asked for."""
         k, n = self.n_components, X.shape[0]
         if self._like_gram:
-            rows = ArrayRows(X, k, scale)
-            return rows, GramSimilarity(rows.gram_norm2())
+            here = as_rows(X, k, scale)
+            return here, GramSimilarity(here.gram_norm2())
         if isinstance(self.similarity, str) and self.similarity == "cosine":
             both = with_unit_rows(X, scale)
             cosines = ArrayRows(both[:, X.shape[1] :], k, scale).gram_norm2()
@@ -238,6 +240,8 @@ class NMF(ComponentFactorization):
     True
     """
 
+    _anywhere = True
+
     def __init__(
         self,
         n_components: int = 10,
@@ -257,5 +261,5 @@ class NMF(ComponentFactorization):
         )
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        rows = ArrayRows(X, self.n_components, scale)
+        rows = as_rows(X, self.n_components, scale)
         return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, scale)

@@ -10,7 +10,7 @@ import numpy as np
 from dspnmf._validation import Allowed, one_of
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.rows import ArrayRows
+from dspnmf.rows import ArrayRows, Rows
 from dspnmf.rules import ratio
 from dspnmf.solver import Update
 from dspnmf.terms import Objective, Reconstruction, State
@@ -19,12 +19,13 @@ from dspnmf.terms import Objective, Reconstruction, State
 class OrthogonalRule:
     """``V <- V (U'X) / (U'U V)``; ``U <- U sqrt((X V') / (U U' X V'))`` (Ding et al. 2006)."""
 
-    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """Advance by one iteration."""
         Vt = s.Vt * ratio(s.P, s.Vt @ s.Q)
         model = objective.model(State(Vt, s.P, s.Q))
         shares = (s.P.T @ Vt).astype(rows.dtype)  # U'X V'
-        return State(Vt, *rows.map(lambda U, c, _: U * np.sqrt(ratio(c, U @ shares)), model))
+        new = State(Vt, *rows.map(lambda U, c, _: U * np.sqrt(ratio(c, U @ shares)), model))
+        return objective.value(new), new
 
 
 class ONMF(ComponentFactorization):
@@ -92,7 +93,7 @@ class ONMF(ComponentFactorization):
         rows = ArrayRows(X, self.n_components, scale)
         return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, 1.0)
 
-    def _update(self, problem: Problem, s: State) -> Update:
+    def _update(self, problem: Problem) -> Update:
         return OrthogonalRule()
 
     def _settle(self, problem: Any, run: Any) -> Any:

@@ -12,7 +12,7 @@ from dspnmf import _validation, graphs, rules
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Factorization, Problem, Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.rows import ArrayRows, Operator, RowModel
+from dspnmf.rows import ArrayRows, Operator, RowModel, Rows
 from dspnmf.rows._model import Array
 from dspnmf.solver import Update
 from dspnmf.terms import GraphSimilarity, Objective, Reconstruction, Ridge, State
@@ -45,7 +45,7 @@ class AlternatingLeastSquares:
         self._A = A.astype(dtype)
         self._penalty = float(abs(A).max()) ** 2 if A.nnz else 1.0
 
-    def __call__(self, rows: ArrayRows, objective: Objective, s: State) -> State:
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """W for the codes, then codes for W."""
         U = rows.codes.copy()
         for _ in range(2):
@@ -53,7 +53,8 @@ class AlternatingLeastSquares:
             pull = np.ascontiguousarray(self._A @ U + U.dtype.type(self._penalty) * U)
             U = rows.solve(RowModel(Q, np.zeros((rows.shape[1], rows.k))), pull)
         rows.begin(U)
-        return State(s.Vt, *rows.sums())
+        new = State(s.Vt, *rows.sums())
+        return objective.value(new), new
 
 
 class SymNMF(Factorization):
@@ -153,10 +154,10 @@ class SymNMF(Factorization):
             U *= rows.dtype.type(problem.objective.best_scale(State(np.zeros((1, k)), *rows.sums())))
         return U, np.zeros((1, k))
 
-    def _update(self, problem: Problem, s: State) -> Update:
+    def _update(self, problem: Problem) -> Update:
         if self.solver == "paper":
             return AlternatingLeastSquares(self._graph, problem.rows.dtype)
-        return super()._update(problem, s)
+        return super()._update(problem)
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         return {"_unit": np.ones(problem.rows.k)}

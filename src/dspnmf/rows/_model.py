@@ -1,4 +1,7 @@
-"""What crosses the seam between rows and solver: a model going in, sums coming out. Small arrays only, float64."""
+"""What crosses the seam between rows and solver: a model going in, sums coming out. Small arrays only, float64.
+
+They are NumPy arrays, or tensors where rows keep them on a device (`dspnmf.rows.small`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+GROUP = 2**16  # rows that share a stream of random numbers
 
 
 class Operator(NamedTuple):
@@ -19,6 +23,30 @@ class Operator(NamedTuple):
 
     off: Any  # sparse, n x n
     diagonal: Array  # n
+
+
+class RandomCodes(NamedTuple):
+    """Half-normal codes of any rows, the same whoever draws them: rows come in groups with a stream of their own.
+
+    The first group goes on where the generator of the fit stands (`state`), the others are keyed by their number.
+    """
+
+    state: Any  # of a RandomState
+    key: int
+    size: float
+    k: int
+    dtype: Any
+
+    def __call__(self, lo: int, hi: int) -> Array:
+        """Codes of rows lo to hi."""
+        parts = []
+        for group in range(lo // GROUP, -(-hi // GROUP)):
+            begin, end = max(lo - group * GROUP, 0), min(hi - group * GROUP, GROUP)
+            rng = np.random.RandomState() if group == 0 else np.random.RandomState([self.key, group])
+            if group == 0:
+                rng.set_state(self.state)
+            parts.append((self.size * np.abs(rng.standard_normal((end, self.k)))[begin:]).astype(self.dtype))
+        return np.concatenate(parts) if parts else np.empty((0, self.k), self.dtype)
 
 
 class RowModel(NamedTuple):
@@ -43,3 +71,13 @@ class Sums(NamedTuple):
     DD: Array  # k x k, D'D
     ULD: tuple[Array, ...] = ()  # k x k for every operator, U'LD
     DLD: tuple[Array, ...] = ()  # D'LD
+    settled: Any = 0.0  # change of the last sweep over that of the first
+
+
+class Slope(NamedTuple):
+    """Model along a direction D: its slope there, and the k x k sums its curvature follows from."""
+
+    slope: Any
+    UD: Array
+    DD: Array
+    DLD: tuple[Array, ...] = ()

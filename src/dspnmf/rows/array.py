@@ -7,14 +7,15 @@ Nothing here makes sparse X dense (a few rows at a time where residuals are want
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import spread
-from dspnmf.rows._model import Array, Operator, RowModel, Sums
+from dspnmf.rows._model import GROUP, Array, Operator, RandomCodes, RowModel, Slope, Sums
 from dspnmf.rows.graph import GraphSide
+from dspnmf.rows.small import HOST, Small
 
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 _TILE = 1024  # width of the tiles in which a Gram matrix is formed and forgotten
@@ -23,20 +24,14 @@ _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
 
-class Slope(NamedTuple):
-    """Model along a direction D: its slope there, and the k x k sums its curvature follows from."""
-
-    slope: float
-    UD: Array
-    DD: Array
-    DLD: tuple[Array, ...] = ()
-
-
 class ArrayRows:
     """X and the codes U of its rows; `scale` is the unit X is measured in (every sum returned is in that unit).
 
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
+
+    cg_steps = (8, 24)
+    small: Small = HOST
 
     def __init__(self, X: Any, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
         self.scale = scale
@@ -59,6 +54,13 @@ class ArrayRows:
     def data(self) -> Any:
         """X as it was given."""
         return self._X
+
+    def draw(self, start: RandomCodes) -> Array:
+        """Codes drawn at random, a group at a time."""
+        U = np.empty((self.shape[0], self.k), self.dtype)
+        for i in range(0, len(U), GROUP):
+            U[i : i + GROUP] = start(i, min(i + GROUP, len(U)))
+        return U
 
     def begin(self, codes: Array) -> None:
         """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
@@ -91,8 +93,8 @@ class ArrayRows:
         """U += t D."""
         self._pending = t
 
-    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> tuple[Sums, float]:
-        """Leave in D the direction of `sweeps` sweeps of the model; also the last sweep's change over the first's.
+    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
+        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
 
         The direction is taken times `stretch`, cut off where codes would become negative.
         """
@@ -103,7 +105,7 @@ class ArrayRows:
         self._pending = 0.0
         first, last = float(_total(parts, 3)), float(_total(parts, 4))
         settled = (last / first) ** 0.5 if first > 0 else 0.0
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along()), settled
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along(), settled)
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
@@ -164,10 +166,7 @@ class ArrayRows:
         S, delta, kappa = self._graphs.curvature(model)
         if delta is not None and kappa is not None:
             S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
-        values, vectors = np.linalg.eigh(S)
-        return (
-            vectors / np.maximum(values, max(floor * values[-1], 1e4 * float(np.finfo(self.dtype).tiny)))
-        ) @ vectors.T
+        return self.small.inverse(S, floor, 1e4 * float(np.finfo(self.dtype).tiny))
 
     # -- everything but descent ----------------------------------------------------------------------------------
 
@@ -200,6 +199,11 @@ class ArrayRows:
         arguments = (self._source, extra, delta, kappa, codes, pull, np.ascontiguousarray(model.S))
         self._spread(_kernels().solve_rows, work, *arguments, last=(_TRANSFORM_SWEEPS,))
         return codes
+
+    def mean(self) -> float:
+        """The mean of X, summed in float64."""
+        values = self._X.data if sparse.issparse(self._X) else self._X
+        return float(values.sum(dtype=np.float64)) / (self.shape[0] * self.shape[1])
 
     def norm2(self) -> float:
         """||X||^2."""

@@ -1,0 +1,70 @@
+"""Kinds of arrays a user may bring, and what each means: how it is checked, which Rows hold it, what comes back.
+
+Nothing the user did not bring is imported: a kind is known by the module its type comes from. A checked X is a NumPy
+array or CSR matrix (in memory), or whatever the place's Rows take.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from dspnmf import _validation
+from dspnmf.rows._model import Array
+from dspnmf.rows._protocol import Rows
+from dspnmf.rows.array import ArrayRows
+
+
+class Place:
+    """Memory: NumPy arrays, SciPy sparse matrices, data frames, lists. Other places say what differs."""
+
+    name = "in memory"
+    whole_family = True  # whether methods that need a graph or all of X at once work here
+    solvers: tuple[str, ...] | None = None  # those that work here; None: all
+
+    def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+        """X as its Rows take it, non-negative and finite; and its largest entry."""
+        return _validation.check_data(estimator, X, reset=reset)
+
+    def rows(self, X: Any, k: int, scale: float) -> Rows:
+        """Rows of a checked X."""
+        return ArrayRows(X, k, scale)
+
+    def in_units(self, codes: Any, unit: Array) -> Any:
+        """Codes times a unit for every component."""
+        codes *= unit.astype(codes.dtype)
+        return codes
+
+    def codes(self, codes: Any) -> Any:
+        """Codes as the user gets them."""
+        return codes
+
+    def components(self, V: Array) -> Any:
+        """Components (or samples made of them) as the user gets them."""
+        return V
+
+
+MEMORY = Place()
+
+_MODULES = {  # where a type comes from -> the module here whose `place_of` knows it
+    "torch": "dspnmf.rows.torch",
+    "cupy": "dspnmf.rows.torch",
+    "dask": "dspnmf.rows.dask",
+    "zarr": "dspnmf.rows.file",
+    "h5py": "dspnmf.rows.file",
+}
+
+
+def place_of(X: Any) -> Place:
+    """Where X lives."""
+    module = "dspnmf.rows.file" if isinstance(X, np.memmap) else _MODULES.get(type(X).__module__.split(".")[0])
+    place: Place = MEMORY if module is None else import_module(module).place_of(X)
+    return place
+
+
+def as_rows(X: Any, k: int, scale: float = 1.0) -> Rows:
+    """Rows of a checked X, wherever it lives; data of our own say so themselves."""
+    place: Place = getattr(X, "place", None) or place_of(X)
+    return place.rows(X, k, scale)
