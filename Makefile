@@ -3,16 +3,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONHASHSEED ?= 0
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo readme picture test test-all check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,plot]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,plot,report,cli]"
 	touch $@
 
-demo: $(VENV)/.installed  ## fit digits, compare with plain NMF, write a picture
-	$(BIN)/python -m dspnmf.demo
+demo: $(VENV)/.installed  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; names its page
+	$(BIN)/dspnmf reproduce --quick --out out/demo
+
+readme: $(VENV)/.installed  ## the reproduced row of README.md, from docs/reproduction
+	$(BIN)/python docs/update_readme.py
+
+picture: $(VENV)/.installed  ## the picture of README.md
+	$(BIN)/python docs/picture.py
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

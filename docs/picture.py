@@ -1,4 +1,4 @@
-"""A first look: DSP-NMF beside plain NMF on handwritten digits (``python -m dspnmf.demo``).
+"""The picture of the README: DSP-NMF beside plain NMF on handwritten digits (``make picture``).
 
 Prints objective, errors and what a classifier makes of the codes, and writes one picture.
 """
@@ -19,7 +19,7 @@ from sklearn.preprocessing import minmax_scale
 from dspnmf import DSPNMF, NMF
 
 RANK = 10
-OUT = Path("out/demo.png")
+OUT = Path(__file__).with_name("demo.png")
 
 
 def describe(name: str, model: Any, X: Any, y: Any) -> None:

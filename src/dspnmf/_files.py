@@ -1,0 +1,71 @@
+"""Files that are there completely or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Write to a temporary file in the same folder, then move it onto `path`: a reader never sees half of it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_text(Path(folder) / "a.txt", "all of it\n")
+    ...     print([file.name for file in Path(folder).iterdir()])
+    ['a.txt']
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101 - mkstemp gives a name, and a file only its owner can read
+        os.replace(name, path)  # noqa: PTH105 - the same
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def complete(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to; when the block ends it has reached the disk and takes the place of `path`.
+
+    Until then it is called ``path.part``: what a killed process leaves of it is overwritten next time.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the new name is to reach the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+
+def write_array(file: Any, blocks: Iterable[Any], shape: tuple[int, int], dtype: Any) -> None:
+    """An array that comes in blocks of rows, in the format of ``numpy.save``."""
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": descr})
+    for block in blocks:
+        file.write(np.ascontiguousarray(block, dtype).data.cast("B"))
+
+
+def _umask() -> int:
+    """The process's mask; there is no way to read it but to set it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

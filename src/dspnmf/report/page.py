@@ -1,0 +1,88 @@
+"""One self-contained HTML file: templates, style and scripts put together.
+
+The page asks nothing of any network: its Content-Security-Policy forbids every request and allows just the scripts and
+the style that are in it, by their hashes. Text is escaped wherever it comes from; data lie in JSON blocks in which no
+character can end the block. The same content gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from dspnmf.report.charts import plain
+
+STYLES = ("page.css", "parts.css")
+SCRIPTS = ("scale.js", "chart.js", "figure.js", "table.js", "theme.js")
+_UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def render(template: str, **content: Any) -> str:
+    """A page from one of the templates.
+
+    Examples
+    --------
+    >>> from dspnmf.report.page import render
+    >>> render("base.html", title="<1>").count("&lt;1&gt;")
+    2
+    """
+    return _environment().get_template(template).render(content)
+
+
+def embed(data: Any) -> str:
+    r"""Data as JSON that is safe between script tags.
+
+    Examples
+    --------
+    >>> from dspnmf.report.page import embed
+    >>> embed({"name": "</script>"})
+    '{"name":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_UNSAFE)
+
+
+def policy() -> str:
+    """The Content-Security-Policy: nothing from outside, and of what is inside only what we wrote."""
+    styles, scripts = (" ".join(f"'{_digest(asset(name))}'" for name in group) for group in (STYLES, SCRIPTS))
+    return f"default-src 'none'; style-src {styles}; script-src {scripts}; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a style or a script."""
+    return files("dspnmf.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Hash as a Content-Security-Policy names it."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _environment() -> Any:
+    """The templates, with escaping on in all of them."""
+    try:
+        jinja2, markup = import_module("jinja2"), import_module("markupsafe").Markup
+    except ImportError as error:
+        raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".') from error
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "policy": policy(),
+        "styles": [markup(asset(name)) for name in STYLES],
+        "scripts": [markup(asset(name)) for name in SCRIPTS],
+    }
+    environment.filters["embed"] = lambda data: markup(embed(data))
+    return environment
