@@ -74,7 +74,9 @@ def test_look_against_loops(layout: str, dtype: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(sums.PD, X.T.astype(np.float64) @ D / 2.0, rtol=tolerance, atol=50 * tolerance)
     np.testing.assert_allclose(sums.UD, U.T @ D, rtol=tolerance, atol=50 * tolerance)
     np.testing.assert_allclose(sums.DD, D.T @ D, rtol=tolerance, atol=50 * tolerance)
-    assert sums.settled == pytest.approx(np.linalg.norm(second - first) / np.linalg.norm(first - U), rel=1e3 * tolerance)
+    assert sums.settled == pytest.approx(
+        np.linalg.norm(second - first) / np.linalg.norm(first - U), rel=1e3 * tolerance
+    )
     rows.step(0.5)
     np.testing.assert_allclose(rows.codes, U + 0.5 * D, rtol=10 * tolerance, atol=10 * tolerance)
 
@@ -138,7 +140,7 @@ def test_norms(layout: str, shape: tuple[int, int], tmp_path: Path) -> None:
 
 def test_gram_norm_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix is never formed whole: tiles give the same norm."""
-    monkeypatch.setattr("dspnmf.rows.array._TILE", 5)
+    monkeypatch.setattr("dspnmf.rows.gram.TILE", 5)
     X = data()
     for stored in (X, X[:10], sparse.csr_matrix(X), sparse.csr_matrix(X[:10])):
         rows = ArrayRows(stored, K)

@@ -3,6 +3,7 @@
 The kernels call BLAS on blocks too small to be worth its own threads, so rows are split among Python threads instead
 (the kernels release the GIL). The number follows what the user set for BLAS (``OMP_NUM_THREADS``, `threadpoolctl`,
 joblib's workers), so that nested parallel work does not oversubscribe the cores. A forked child makes its own threads.
+Where others run beside it on purpose (tasks of a cluster), work is done `alone`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Result = TypeVar("Result")
 
 _WORTH_A_THREAD = 6e6  # floating-point operations below which handing work over costs more than doing it
 _lock = threading.RLock()
+_here = threading.local()  # .alone: whether this thread leaves the others to others
 _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "threads": 1, "pool": None, "size": 0}
 
 
@@ -57,6 +59,18 @@ def team() -> Iterator[None]:
                 _state["limit"].restore_original_limits()
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """As `team`, but `spread` keeps to the calling thread: the others have work of their own."""
+    before = getattr(_here, "alone", False)
+    _here.alone = True
+    try:
+        with team():
+            yield
+    finally:
+        _here.alone = before
+
+
 def _pool(size: int) -> ThreadPoolExecutor:
     """The process's threads, started when first needed."""
     with _lock:
@@ -70,7 +84,7 @@ def _pool(size: int) -> ThreadPoolExecutor:
 def spread(task: Callable[[int, int], Result], n: int, operations: float, block: int = 1) -> list[Result]:
     """Call ``task(lo, hi)`` for parts that cover ``range(n)``, cut at multiples of `block`; results in their order."""
     blocks = -(-n // block)
-    threads = _state["threads"] if _state["users"] else 1
+    threads = _state["threads"] if _state["users"] and not getattr(_here, "alone", False) else 1
     parts = max(1, min(threads, blocks, int(operations / _WORTH_A_THREAD) + 1))
     cuts = [min(n, block * (blocks * part // parts)) for part in range(parts)] + [n]
     if parts == 1:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf.rows._model import Array
@@ -79,6 +79,17 @@ NOT_SEMI_DEFINITE = (
 )
 
 
+CODES_ELSEWHERE = (
+    "codes={path!r} asks for codes in a file, but X is {place}, and so will the codes be: leave `codes` out, "
+    "and save what comes back."
+)
+TENSOR_LAYOUT = "X is a tensor with layout {layout}: pass a dense tensor, or X.to_sparse_csr()."
+TENSOR_DTYPE = "X is a tensor of {dtype}, but codes need float32 or float64: pass X.float() or X.double()."
+TENSOR_DEVICE = (
+    "X is a tensor on {device}, where float64 sums are not to be had: move it with X.cpu(), or to a CUDA device."
+)
+
+
 def check_weights_finite(estimator: Any, name: str, weights: NDArray[Any]) -> None:
     """Weights of terms in the unit of X."""
     if not np.isfinite(weights).all():
@@ -139,6 +150,21 @@ def check_place(estimator: Any, place: Any, *, everywhere: bool) -> None:
         )
 
 
+def check_features(estimator: Any, shape: tuple[int, ...], *, reset: bool) -> None:
+    """The shape of an X that scikit-learn's own checks do not know: remember its width, or compare it."""
+    name = type(estimator).__name__
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"X has shape {shape}, but {name} needs samples x features, at least one of each.")
+    if reset:
+        estimator.n_features_in_ = int(shape[1])
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    elif shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+
+
 def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     """X as float32 or float64 (array or CSR), non-negative and finite; and its largest entry."""
     X = validate_data(
@@ -154,17 +180,21 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         return X, 0.0
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high < np.inf):
-        raise ValueError(_first_bad_cell(estimator, X))
+        raise ValueError(bad_cell(type(estimator).__name__, *first_bad_cell(X)))
     return X, high
 
 
-def _first_bad_cell(estimator: Any, X: Any) -> str:
-    """Name the first cell that is negative, NaN or infinite, with the fix."""
-    name, matrix = type(estimator).__name__, X.tocoo() if sparse.issparse(X) else X
+def first_bad_cell(X: Any) -> tuple[int, int, float]:
+    """Row, column and value of the first cell that is negative, NaN or infinite."""
+    matrix = X.tocoo() if sparse.issparse(X) else X
     values = matrix.data if sparse.issparse(X) else matrix
     where = np.argwhere(~((values >= 0) & (values < np.inf)))[0]
     row, column = (matrix.row[where[0]], matrix.col[where[0]]) if sparse.issparse(X) else where
-    value = values[tuple(where)]
+    return int(row), int(column), values[tuple(where)]
+
+
+def bad_cell(name: str, row: int, column: int, value: float) -> str:
+    """A cell that is negative, NaN or infinite, with the fix."""
     cell = f"X[{row}, {column}] = {value}"
     if np.isnan(value):
         return (
@@ -176,6 +206,60 @@ def _first_bad_cell(estimator: Any, X: Any) -> str:
     return (
         f"Negative values in data passed to {name}: first at {cell}, but all entries must be >= 0. "
         "Shift or rescale the features (for example with sklearn.preprocessing.MinMaxScaler)."
+    )
+
+
+def check_dask(name: str, X: Any) -> None:
+    """A Dask array of numbers, samples x features."""
+    if not type(X).__module__.startswith("dask.array"):
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__qualname__}, but {name} takes Dask arrays only: pass "
+            "X.to_dask_array(lengths=True) for a data frame, dask.array.from_array or from_delayed otherwise."
+        )
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: X has shape {X.shape}, but {name} needs samples x "
+            "features. Use X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
+        )
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X has dtype {X.dtype}, but {name} needs real numbers: use X.astype(float).")
+
+
+def check_no_codes_path(path: Any) -> None:
+    """Codes of a Dask array are written by Dask, chunk by chunk, where the chunks are."""
+    if path is not None:
+        raise ValueError(
+            f"codes={str(path)!r} is for files, but X is a Dask array, whose codes are one too: leave it out, and "
+            "write what fit_transform or transform returns with its to_zarr(path)."
+        )
+
+
+def check_not_empty(name: str, shape: tuple[int, int]) -> None:
+    """Something to fit."""
+    if not min(shape):
+        what = "sample(s)" if shape[0] == 0 else "feature(s)"
+        raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required by {name}.")
+
+
+def warn_column_chunks(X: Any) -> None:
+    """What it costs that chunks do not hold whole rows."""
+    size = f"{X.nbytes / 1e9:.3g} GB" if X.nbytes == X.nbytes else "all of X"
+    warnings.warn(
+        f"X is split into {len(X.chunks[1])} chunks of columns, but a row must be in one chunk: X is rechunked, which "
+        f"moves up to {size} between workers (on schedulers without a cluster: in every iteration). To avoid it, write "
+        f"X in chunks of rows with all {X.shape[1]} features, or pass X.rechunk({{1: -1}}).persist().",
+        EfficiencyWarning,
+        stacklevel=_users_frame(),
+    )
+
+
+def warn_unknown_chunks() -> None:
+    """What it costs that nobody knows how many rows a chunk has."""
+    warnings.warn(
+        "X has chunks with unknown numbers of rows, which had to be counted (X.compute_chunk_sizes()): that computes "
+        "X once more on schedulers without a cluster. To avoid it, pass lengths=True where the array was made.",
+        EfficiencyWarning,
+        stacklevel=_users_frame(),
     )
 
 

@@ -23,10 +23,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dspnmf.rows import RowModel, Rows, Slope, Sums
-from dspnmf.rows.small import ROUNDING_OF_Q, Scalar, Small, best_step, dot
+from dspnmf.rows.small import LONGEST, ROUNDING_OF_Q, Scalar, Small, dot
 from dspnmf.terms import ALL, Objective, State
 
-_LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
 
@@ -49,8 +48,18 @@ class Inner(Protocol):
 
 def iterate(rows: Rows, objective: Objective, Vt: Any, update: Update) -> Iterator[tuple[float, State]]:
     """Yield objective and state at the start and after every iteration, for ever: who listens decides when to stop."""
+    yield from proceed(rows, objective, *first(rows, objective, Vt), update)
+
+
+def first(rows: Rows, objective: Objective, Vt: Any) -> tuple[float, State]:
+    """Objective and state where a descent begins."""
     s = State(rows.small.adopt(Vt), *rows.sums())
     (value,) = rows.small.fetch([objective.value(s)])
+    return value, s
+
+
+def proceed(rows: Rows, objective: Objective, value: float, s: State, update: Update) -> Iterator[tuple[float, State]]:
+    """The same from a known state on."""
     while True:
         yield value, s
         value, s = update(rows, objective, s)
@@ -63,30 +72,40 @@ class Descent:
     inner: Inner
     stretch: float = 1.0
 
+    @property
+    def memory(self) -> dict[str, float]:
+        """All that one iteration leaves to the next beside the state."""
+        return {"stretch": self.stretch, **({"now": self.inner.now} if isinstance(self.inner, Hals) else {})}
+
+    def recall(self, memory: dict[str, float]) -> None:
+        """Go on as whoever had this memory would."""
+        self.stretch = memory["stretch"]
+        if isinstance(self.inner, Hals):
+            self.inner.now = int(memory["now"])
+
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
         model = objective.model(s)
-        t, c, value, new = self._step(rows, objective, s, self.inner(rows, model, self.stretch))
+        t, reach, value, new = self._step(rows, objective, s, self.inner(rows, model, self.stretch))
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
-            t, c, value, new = self._step(rows, objective, s, rows.look(model, sweeps=2))
-        self.stretch = float(np.clip(self.stretch * best_step(c, 2 * _LONGEST), 1.0, _LONGEST)) if t > 0 else 1.0
+            t, reach, value, new = self._step(rows, objective, s, rows.look(model, sweeps=2))
+        self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
         return value, new
 
-    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[float, list[float], float, State]:
-        """Take the best step along a direction: its length, the quartic, and objective and state after it."""
-        c = objective.along(s, d)
-        t = rows.small.best_step(c)
+    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[float, float, float, State]:
+        """Take the best step along a direction: its length, the best beyond 1, objective and state there."""
+        t, reach = rows.small.best_step(objective.along(s, d))
         rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
-        facts = [t, objective.value(new), collapsed, d.settled, *c]
-        length, value, lost, settled, *quartic = rows.small.fetch(facts)
+        facts = [t, reach, objective.value(new), collapsed, d.settled]
+        length, longest, value, lost, settled = rows.small.fetch(facts)
         if lost:  # a component collapsed: what is left of its sums is rounding
             new = with_components(rows, objective, State(s.Vt, *rows.sums()))
             (value,) = rows.small.fetch([objective.value(new)])
         self.inner.learn(settled)
-        return length, quartic, value, new
+        return length, longest, value, new
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,17 @@ from sklearn.utils import check_random_state
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
+from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered
 from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
 from dspnmf.rows.places import MEMORY, Place, as_rows, place_of
-from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, iterate
+from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, first, proceed
 from dspnmf.terms import Objective, State
 
 _log = logging.getLogger("dspnmf")
 
 RULES = {"mm": rules.guaranteed, "paper": rules.printed, "paper-appendix": rules.appendix}
+__all__ = ["Factorization", "Problem", "Run"]
 SOLVERS = ("auto", "newton-cg", "hals", *RULES)
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 
@@ -45,15 +47,6 @@ class Problem(NamedTuple):
     code: float  # the user's codes over the solver's
     published: Objective | None = None  # what the published rule was derived for, where that is another objective
     place: Place = MEMORY  # where X lives
-
-
-class Run(NamedTuple):
-    """One descent from one start, in the solver's units."""
-
-    codes: Any
-    state: State
-    history: list[float]
-    converged: bool
 
 
 class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -98,32 +91,61 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        W: Any = None,
+        H: Any = None,
+        *,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        codes: Any = None,
+    ) -> Self:
         """Learn the components of X.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative data; float32 stays float32.
+            Non-negative data; float32 stays float32. A memory map above 1 GiB, a Zarr array or an HDF5 dataset is read
+            in slabs and never held in memory.
         y : array-like of shape (n_samples,), optional
             Ignored, except by methods that learn from labels.
         W, H : array-like of shape (n_samples, n_components) and (n_components, n_features), optional
             Start for ``init="custom"``.
+        checkpoint : path, optional
+            File the fit's state is written to. A fit that was killed goes on from there when it is called again with
+            the same arguments. The file is removed when the fit is done, and one of another fit is refused.
+        checkpoint_every : float, default=60.0
+            Seconds between two writes; 0: after every iteration.
+        codes : path, optional
+            File (.npy) the codes are written to when the fit is done; while X is read from a file, everything of their
+            size lies on that disk too. `fit_transform` then returns the codes as a read-only memory map.
 
         Returns
         -------
         self
         """
-        self.fit_transform(X, y, W=W, H=H)
+        self.fit_transform(X, y, W=W, H=H, checkpoint=checkpoint, checkpoint_every=checkpoint_every, codes=codes)
         return self
 
     @with_callbacks
-    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        W: Any = None,
+        H: Any = None,
+        *,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        codes: Any = None,
+    ) -> Array:
         """Learn the components of X and return its codes.
 
         Parameters
         ----------
-        X, y, W, H
+        X, y, W, H, checkpoint, checkpoint_every, codes
             As in `fit`.
 
         Returns
@@ -132,7 +154,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             Non-negative codes, ``X ~ Z @ components_``.
         """
         _validation.check_parameters(self, self._allowed)
-        place = place_of(X)
+        keeper, path = Checkpoint(checkpoint, checkpoint_every), codes_path(codes, X)
+        place = place_of(X).storing(path)
         _validation.check_place(self, place, everywhere=self._anywhere)
         X, largest = place.check(self, X, reset=True)
         if self.init == "custom":
@@ -143,10 +166,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
         scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
         problem = self._problem(X, y, scale)._replace(place=place)
+        keeper.identify(self, problem.rows, problem.objective, y, W, H)
         root = self._init_callback_context(max_subtasks=self.n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            run = self._settle(problem, self._best_run(X, problem, (W, H), root))
+            run = self._settle(problem, self._best_run(X, problem, (W, H), root, keeper))
             attributes = self._fitted(problem, run)
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -154,7 +178,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if not run.converged and self.tol > 0:
             change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        return place.codes(place.in_units(run.codes, self._unit))
+        Z = delivered(place, problem.rows, place.in_units(run.codes, self._unit), path)
+        keeper.remove()
+        return Z
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 
@@ -201,34 +227,38 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         else:
             rows.begin(U)
             factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
-        U *= float(rows.dtype.type(factor))
-        return U, Vt / factor
+        return problem.place.scaled(U, float(rows.dtype.type(factor))), Vt / factor
 
-    def _best_run(self, X: Any, problem: Problem, given: tuple[Any, Any], root: Any) -> Run:
-        """The best of `n_init` descents."""
-        rng = check_random_state(self.random_state)
-        best: Run | None = None
-        for _ in range(self.n_init):
+    def _best_run(self, X: Any, problem: Problem, given: tuple[Any, Any], root: Any, keeper: Checkpoint) -> Run:
+        """The best of `n_init` descents, from the beginning or from where a killed fit stood."""
+        rows, point = problem.rows, keeper.load(problem.rows)
+        best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
+        for start_number in range(point.start if point else 0, self.n_init):
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
-            codes, Vt = self._start(X, problem, given, rng)
-            problem.rows.begin(codes)
-            run = self._descend(X, problem, Vt, context)
+            update = self._update(problem)
+            if point is None:
+                codes, Vt = self._start(X, problem, given, rng)
+                rows.begin(codes)
+                value, s = first(rows, problem.objective, Vt)
+                point = Point(start_number, s, [value], {}, rng.get_state(), best)
+            elif isinstance(update, Descent):
+                update.recall(point.memory)
+            run = self._descend(X, problem, update, context, keeper, point)
             context.call_on_fit_task_end(estimator=self, X=X)
-            if best is None or run.history[-1] < best.history[-1]:
-                best = run
+            best, point = run if best is None or run.history[-1] < best.history[-1] else best, None
         assert best is not None
-        problem.rows.begin(best.codes)
+        rows.begin(best.codes)
         return best
 
-    def _descend(self, X: Any, problem: Problem, Vt: Array, context: Any) -> Run:
+    def _descend(self, X: Any, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point) -> Run:
         """Iterate until converged, out of iterations, or told to stop by a callback."""
         rows, objective = problem.rows, problem.objective
         done = Stopping(self.tol, objective.resolution)
-        steps = iterate(rows, objective, Vt, self._update(problem))
-        value, s = next(steps)
-        history, converged = [value], False
-        for iteration in range(1, self.max_iter + 1):
+        s, history, converged, stop = point.state, point.history, False, False
+        steps = proceed(rows, objective, history[-1], s, update)
+        next(steps)
+        for iteration in range(len(history), self.max_iter + 1):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, X=X)
             value, s = next(steps)
@@ -240,8 +270,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                 X=X,
                 reconstruction_attributes=lambda s=s: self._fitted(problem, Run(rows.codes, s, history, False)),
             )
-            if converged or stop:
+            if converged or stop or iteration == self.max_iter:
                 break
+            memory = update.memory if isinstance(update, Descent) else {}
+            keeper.save(rows, point._replace(state=s, memory=memory))
         return Run(rows.codes, s, history, converged or bool(stop))
 
     def _settle(self, problem: Problem, run: Run) -> Run:

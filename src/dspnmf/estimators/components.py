@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation
 from dspnmf._threads import team
 from dspnmf.estimators.base import Factorization, Problem, Run
+from dspnmf.estimators.checkpoint import codes_path, delivered
 from dspnmf.rows import RowModel
 from dspnmf.rows._model import Array
 from dspnmf.rows.places import MEMORY, Place, place_of
@@ -21,31 +23,35 @@ class ComponentFactorization(Factorization):
 
     _unit_length = False  # whether components always have unit length
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, *, codes: Any = None) -> Array:
         """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Non-negative data with the features of the fit.
+        codes : path, optional
+            File (.npy) the codes are written to; they come back as a read-only memory map.
 
         Returns
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
         check_is_fitted(self)
-        place = place_of(X)
+        path = codes_path(codes, X)
+        place = place_of(X).storing(path)
         _validation.check_place(self, place, everywhere=self._anywhere)
         X = place.check(self, X, reset=False)[0]
-        return place.codes(self._codes(X, place))
+        return self._codes(X, place, path)
 
-    def _codes(self, X: Any, place: Place = MEMORY) -> Any:
-        """Codes of checked rows."""
+    def _codes(self, X: Any, place: Place = MEMORY, path: Path | None = None) -> Any:
+        """Codes of checked rows, as the user gets them."""
         beside = self._beside(X)
         rows = place.rows(self._augmented(X), len(self._curvature), self._scale)
         model = RowModel(rows.small.adopt(self._curvature), rows.small.adopt(self._pull))
         with team():
-            return place.in_units(rows.solve(model, *beside), self._unit)
+            codes = place.in_units(rows.solve(model, *beside), self._unit)
+        return delivered(place, rows, codes, path)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Samples from codes: ``Z @ components_``.
@@ -59,9 +65,7 @@ class ComponentFactorization(Factorization):
         X : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
-        _validation.check_codes(Z, len(self.components_))
-        return np.asarray(Z @ self.components_)
+        return place_of(Z).samples(Z, self.components_)
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 

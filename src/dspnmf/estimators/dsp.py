@@ -51,7 +51,8 @@ class DSPNMF(ComponentFactorization):
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);
-        "paper-appendix": as derived in the paper's appendix. "auto": "newton-cg", and "hals" where alpha is 0.
+        "paper-appendix": as derived in the paper's appendix. "auto": "newton-cg", and "hals" where alpha is 0 or X is
+        not in memory.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
     similarity : {"gram", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), default="gram"

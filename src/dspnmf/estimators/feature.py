@@ -11,10 +11,12 @@ from sklearn.utils import check_random_state
 
 from dspnmf import _validation
 from dspnmf._validation import Allowed, number
+from dspnmf.estimators.checkpoint import codes_path, delivered, refuse
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dsp import DSPNMF
 from dspnmf.rows import ArrayRows
 from dspnmf.rows._model import Array
+from dspnmf.rows.places import MEMORY, place_of
 from dspnmf.rules import ratio
 from dspnmf.solver import Stopping
 
@@ -89,9 +91,23 @@ class FRNMF(ComponentFactorization):
         self.alpha = alpha
         self.lam = lam
 
-    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        W: Any = None,
+        H: Any = None,
+        *,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        codes: Any = None,
+    ) -> Array:
         """Learn the components of X and return its codes; parameters as in `fit`."""
         _validation.check_parameters(self, self._allowed)
+        _validation.check_place(self, place_of(X), everywhere=False)
+        path = codes_path(codes, X)
+        if self.solver == "paper":
+            refuse(self, 'solver="paper" has a loop of its own, use solver="auto"', checkpoint=checkpoint)
         X, largest = _validation.check_data(self, X, reset=True)
         if self.init == "custom":
             W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
@@ -100,7 +116,7 @@ class FRNMF(ComponentFactorization):
         if self.solver == "paper":
             V, history, self.n_iter_ = self._published(X, W, H)
         else:
-            V, history, self.n_iter_ = self._exchanged(X, W, H)
+            V, history, self.n_iter_ = self._exchanged(X, W, H, checkpoint, checkpoint_every)
         if self.normalize:
             length = np.linalg.norm(V, axis=1, keepdims=True)
             V = V / np.where(length > 0, length, 1.0)
@@ -108,21 +124,22 @@ class FRNMF(ComponentFactorization):
         V = V.astype(np.float64)
         self._curvature, self._pull, self._scale = V @ V.T, np.ascontiguousarray(V.T), 1.0
         self._unit, self._at_fit = np.ones(len(V)), self.get_params(deep=False)
-        codes = self._codes(X)
+        U = self._codes(X)
         rows = ArrayRows(X, len(V))
-        rows.begin(codes)
+        rows.begin(U)
         self.reconstruction_err_ = float(np.sqrt(rows.residual2(self._pull)))
         if not self.normalize:  # least-squares codes are no worse than those the components were learned with
             history[-1] = min(history[-1], self.reconstruction_err_**2 + self.alpha * self.structure_err_**2)
         self.objective_history_, self.objective_ = np.array(history), history[-1]
-        return codes
+        return delivered(MEMORY, rows, U, path)
 
-    def _exchanged(self, X: Any, W: Any, H: Any) -> tuple[Array, list[float], int]:
+    def _exchanged(self, X: Any, W: Any, H: Any, file: Any, every: float) -> tuple[Array, list[float], int]:
         """Components, history and iterations of DSP-NMF of X'."""
         parameters = {**self.get_params(), "normalize": False}
         model = DSPNMF(**parameters).set_callbacks(*getattr(self, "_skl_callbacks", []))
         start = {} if W is None else {"W": H.T, "H": W.T}
-        features = model.fit_transform(X.T.tocsr() if sparse.issparse(X) else X.T, **start)
+        turned = X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T
+        features = model.fit_transform(turned, **start, checkpoint=file, checkpoint_every=every)
         self.structure_err_ = model.structure_err_
         return features.T, list(model.objective_history_), model.n_iter_
 

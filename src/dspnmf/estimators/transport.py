@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation, graphs, sinkhorn
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
+from dspnmf.estimators.checkpoint import refuse
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows._model import Array
+from dspnmf.rows.places import place_of
 from dspnmf.solver import Stopping
 
 _SHAPE = Allowed(
@@ -134,8 +136,19 @@ class SDNMF(ComponentFactorization):
         self.verbose = verbose
 
     @with_callbacks
-    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Array:
+    def fit_transform(
+        self,
+        X: Any,
+        y: Any = None,
+        W: Any = None,
+        H: Any = None,
+        *,
+        checkpoint: Any = None,
+        checkpoint_every: float = 60.0,
+        codes: Any = None,
+    ) -> Array:
         """Learn the components of X (dense) and return its codes; W and H, if given, are the start."""
+        refuse(self, "it has a loop of its own, which writes no files", checkpoint=checkpoint, codes=codes)
         X, kernel = self._checked(X, reset=True)
         A = self._ties(X)
         rng, k = check_random_state(self.random_state), self.n_components
@@ -161,14 +174,15 @@ class SDNMF(ComponentFactorization):
         root.call_on_fit_task_end(estimator=self, X=X)
         if self.tol > 0 and not converged:
             _validation.warn_not_converged(self.max_iter, self.tol, abs(1 - history[-2] / history[-1]))
-        codes, components = sinkhorn.normalize(factors.U, factors.V)
+        Z, components = sinkhorn.normalize(factors.U, factors.V)
         self.components_, self.n_components_ = components.astype(X.dtype), k
         self.objective_history_, self.objective_, self.n_iter_ = np.array(history), history[-1], len(history) - 1
-        self.reconstruction_err_ = float(np.linalg.norm(X - codes @ components))
-        return codes.astype(X.dtype)
+        self.reconstruction_err_ = float(np.linalg.norm(X - Z @ components))
+        return Z.astype(X.dtype)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, *, codes: Any = None) -> Array:
         """Codes of new samples: `max_iter` iterations of the rule with the components held fixed."""
+        refuse(self, "it has a loop of its own, which writes no files", codes=codes)
         check_is_fitted(self)
         X, kernel = self._checked(X, reset=False)
         V = self.components_.astype(np.float64)
@@ -185,6 +199,7 @@ class SDNMF(ComponentFactorization):
 
     def _checked(self, X: Any, *, reset: bool) -> tuple[Array, sinkhorn.Kernel]:
         _validation.check_parameters(self, self._allowed)
+        _validation.check_place(self, place_of(X), everywhere=False)
         X, _ = _validation.check_data(self, X, reset=reset)
         if sparse.issparse(X):
             raise TypeError("A sparse matrix was passed, but SDNMF moves mass between all features: pass X.toarray().")

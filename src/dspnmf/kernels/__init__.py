@@ -1,9 +1,9 @@
 """The loops BLAS cannot do, compiled once and cached.
 
-Every kernel works on the rows ``lo:hi`` of arrays that all have n rows, block by block, so that a block of X is read
-from memory once and its pull, its sweeps and its sums are done while it is in cache. Kernels release the GIL; who
-splits the rows among threads is none of their business. Block products run in X's precision, what leaves a kernel is
-summed in float64.
+Every kernel works on the rows ``lo:hi`` of arrays that all have n rows (its first arguments), block by block, so that a
+block of X is read from memory once and its pull, its sweeps and its sums are done while it is in cache. Kernels release
+the GIL; who splits the rows among threads is none of their business. Block products run in X's precision, what leaves a
+kernel is summed in float64.
 
 ========  =======  ================================================================
 U, D, g   n x k    codes, a direction for them, half the gradient of the model
@@ -19,7 +19,20 @@ numba caches a kernel by its own file: after changing one that others inline, re
 
 from dspnmf.kernels.newton import cg_start, cg_step, combine, face, project
 from dspnmf.kernels.nnls import solve_rows
-from dspnmf.kernels.products import squares, sums
-from dspnmf.kernels.sweeps import look, sweep_rows
+from dspnmf.kernels.products import moments, squares, sums
+from dspnmf.kernels.sweeps import look, sweep_rows, take_step
 
-__all__ = ["cg_start", "cg_step", "combine", "face", "look", "project", "solve_rows", "squares", "sums", "sweep_rows"]
+__all__ = [
+    "cg_start",
+    "cg_step",
+    "combine",
+    "face",
+    "look",
+    "moments",
+    "project",
+    "solve_rows",
+    "squares",
+    "sums",
+    "sweep_rows",
+    "take_step",
+]

@@ -77,7 +77,7 @@ def active_set(S: Any, g: Any, y: Any, members: Any, L: Any, z: Any, tolerance: 
 
 @compiled
 def solve_rows(
-    X: Any, E: Any, delta: Any, kappa: Any, out: Any, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int
+    X: Any, E: Any, delta: Any, out: Any, kappa: Any, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int
 ) -> None:
     """Non-negative least squares for every row: sweeps from zero, then an exact active set.
 

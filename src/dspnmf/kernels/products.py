@@ -13,8 +13,8 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(function: Kernel) -> Kernel:
-    """Compile without the GIL; sums may be reordered and fused, NaN and infinity keep their meaning."""
-    return cast(Kernel, njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})(function))
+    """Compile without the GIL. Products and sums may be fused, not reordered: so every process computes the same."""
+    return cast(Kernel, njit(nogil=True, cache=True, fastmath={"contract", "nsz"})(function))
 
 
 def pull(X: Any, M: Any, lo: int, hi: int, out: Any) -> None:
@@ -138,3 +138,15 @@ def squares(values: Any, scale: float, lo: int, hi: int) -> float:
         for j in range(values.shape[1]):
             total += (values[i, j] / scale) * (values[i, j] / scale)
     return total
+
+
+@compiled
+def moments(values: Any, scale: float, lo: int, hi: int) -> Any:
+    """Sums of ``values / scale`` and of its squares over rows `lo` to `hi`."""
+    total, total2 = 0.0, 0.0
+    for i in range(lo, hi):
+        for j in range(values.shape[1]):
+            value = values[i, j] / scale
+            total += value
+            total2 += value * value
+    return total, total2

@@ -75,9 +75,9 @@ def look(
     X: Any,
     E: Any,
     delta: Any,
-    kappa: Any,
     U: Any,
     D: Any,
+    kappa: Any,
     t: float,
     M: Any,
     S: Any,
@@ -130,6 +130,15 @@ def look(
         add_gram(Ub, Db, square, UD)
         add_gram(Db, Db, square, DD)
     return PD, UD, DD, first, last
+
+
+@compiled
+def take_step(U: Any, D: Any, t: float, lo: int, hi: int) -> None:
+    """``U += t D``, rounded as where a look takes the step."""
+    step, zero = U.dtype.type(t), U.dtype.type(0)
+    for i in range(lo, hi):
+        for a in range(U.shape[1]):
+            U[i, a] = max(U[i, a] + step * D[i, a], zero)
 
 
 @compiled

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
+SmallArray = Any  # float64: a NumPy array, or a tensor on a device
 GROUP = 2**16  # rows that share a stream of random numbers
 
 
@@ -56,21 +57,21 @@ class RowModel(NamedTuple):
     curvature of every row.
     """
 
-    S: Array  # k x k, curvature
-    M: Array  # m x k, pull
+    S: SmallArray  # k x k, curvature
+    M: SmallArray  # m x k, pull
     coupling: float = 0.0  # weight of the part that ties rows together; `hals` leaves it out
-    pulls: Mapping[int, Array] = {}  # operator -> k x k
-    curves: Mapping[int, Array] = {}  # operator -> k x k
+    pulls: Mapping[int, SmallArray] = {}  # operator -> k x k
+    curves: Mapping[int, SmallArray] = {}  # operator -> k x k
 
 
 class Sums(NamedTuple):
     """All that leaves the rows after a direction D was found."""
 
-    PD: Array  # m x k, X'D
-    UD: Array  # k x k, U'D
-    DD: Array  # k x k, D'D
-    ULD: tuple[Array, ...] = ()  # k x k for every operator, U'LD
-    DLD: tuple[Array, ...] = ()  # D'LD
+    PD: SmallArray  # m x k, X'D
+    UD: SmallArray  # k x k, U'D
+    DD: SmallArray  # k x k, D'D
+    ULD: tuple[SmallArray, ...] = ()  # k x k for every operator, U'LD
+    DLD: tuple[SmallArray, ...] = ()  # D'LD
     settled: Any = 0.0  # change of the last sweep over that of the first
 
 
@@ -78,6 +79,6 @@ class Slope(NamedTuple):
     """Model along a direction D: its slope there, and the k x k sums its curvature follows from."""
 
     slope: Any
-    UD: Array
-    DD: Array
-    DLD: tuple[Array, ...] = ()
+    UD: SmallArray
+    DD: SmallArray
+    DLD: tuple[SmallArray, ...] = ()

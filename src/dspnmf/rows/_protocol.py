@@ -7,7 +7,7 @@ step is remembered and taken when a row is next looked at. Rows know nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +38,12 @@ class Rows(Protocol):
 
     def draw(self, start: RandomCodes) -> Any:
         """Codes for `begin`, drawn at random: the same numbers wherever the rows live."""
+
+    def save_codes(self, codes: Any = None) -> Iterator[Any]:
+        """Codes for the host, in blocks of rows: those given, or the current ones, all steps taken."""
+
+    def restore_codes(self, blocks: Iterable[Any]) -> Any:
+        """Codes for `begin`, from blocks of rows of the host in their order."""
 
     def begin(self, codes: Any) -> None:
         """Start from these codes; they are changed in place."""

@@ -1,12 +1,169 @@
-"""Rows in a file larger than memory: memory-mapped .npy, Zarr, HDF5."""
+"""Rows in a file larger than memory: memory-mapped .npy, Zarr, HDF5.
+
+Memory: two slabs of X (see `dspnmf.rows.reading`), m x k and k x k arrays, at most 256 MiB for ``||X'X||^2`` once, and
+arrays of the codes' shape: three with hals, ten with newton-cg; where the codes go to a file, a group of their rows.
+hals reads X once an iteration, newton-cg twice.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dspnmf._threads import spread
+from dspnmf.rows import gram
+from dspnmf.rows._model import GROUP, Array, RowModel
+from dspnmf.rows.array import ArrayRows, Arrays
 from dspnmf.rows.places import MEMORY, Place
+from dspnmf.rows.reading import FileData, checked
+from dspnmf.rows.shelf import Shelf
+
+IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in memory
+
+
+class FileRows(ArrayRows):
+    """Rows read in slabs; arrays of the codes' shape are in memory, or on a shelf."""
+
+    def __init__(self, X: FileData, k: int, scale: float = 1.0, shelf: Shelf | None = None) -> None:
+        super().__init__(X, k, scale)
+        self._file = X
+        self._shelf = shelf
+        self._known: Any = None  # the sums of the codes as they are
+
+    def begin(self, codes: Array) -> None:
+        """Start from these codes."""
+        self._known = None
+        super().begin(codes)
+
+    def step(self, t: float) -> None:
+        """U += t D."""
+        self._known = None
+        super().step(t)
+
+    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
+        """P = X'U, Q = U'U; asked twice, they are read once."""
+        if self._known is None:
+            self._known = super().sums()
+        return self._known
+
+    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes."""
+        self._known = None
+        return super().map(rule, model)
+
+    def mean(self) -> float:
+        """Known since X was checked."""
+        facts = self._file.facts
+        return facts.total / self._file.size * facts.unit
+
+    def norm2(self) -> float:
+        """Known since X was checked."""
+        facts = self._file.facts
+        return facts.squares * (facts.unit / self.scale) ** 2
+
+    def gram_norm2(self) -> float:
+        """||XX'||^2 = ||X'X||^2, by whichever needs fewer reads."""
+        return gram.streamed(self._file.slabs, self.shape, self._file.step, self.scale**2)
+
+    def _new(self, dtype: Any = None) -> Array:
+        if self._shelf is None:
+            return super()._new(dtype)
+        return self._shelf.new((self.shape[0], self.k), dtype or self.dtype)
+
+    def _groups(self) -> Iterator[slice]:
+        for group in super()._groups():
+            yield group
+            self._forget()
+
+    def _slabs(self) -> Iterator[tuple[int, Array]]:
+        for at, X in self._file.slabs():
+            X.flags.writeable = False  # as the kernels know X in memory
+            yield at, X
+            self._forget()
+
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+        slabs = ((slice(at, at + len(X)), (X,)) for at, X in self._slabs())
+        return self._in_parts(slabs, kernel, work, arrays, small, last)
+
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+        if self._shelf is None:
+            return super()._spread(kernel, work, arrays, *small, last=last)
+        return self._in_parts(((part, ()) for part in self._groups()), kernel, work, arrays, small, last)
+
+    def _in_parts(
+        self,
+        parts: Iterable[tuple[slice, Arrays]],
+        kernel: Any,
+        work: float,
+        arrays: Arrays,
+        small: tuple[Any, ...],
+        last: tuple[float, ...],
+    ) -> list[Any]:
+        """Run a kernel part by part; its results, added up."""
+        block, total = self._block, None
+        for rows, X in parts:
+            here = (*X, *(None if A is None else A[rows] for A in arrays))
+            n = rows.stop - rows.start
+
+            def task(lo: int, hi: int, here: Arrays = here) -> Any:
+                return kernel(*here, *small, lo, hi, block, *last)
+
+            for result in spread(task, n, work * n / self.shape[0], block):
+                total = result if total is None else tuple(a + b for a, b in zip(total, result, strict=True))
+        return [total]
+
+    def _forget(self) -> None:
+        if self._shelf is not None:
+            self._shelf.forget()
+
+
+class FilePlace(Place):
+    """Files on this machine."""
+
+    name = "in a file"
+    whole_family = False
+    solvers = ("hals", "newton-cg", "mm", "paper", "paper-appendix")
+
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self._shelf = shelf
+
+    def storing(self, path: Path | None) -> Place:
+        """Arrays of the codes' shape beside the file the codes go to."""
+        return self if path is None else FilePlace(Shelf(path.parent))
+
+    def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+        """One read."""
+        return checked(estimator, X, self, reset=reset)
+
+    def rows(self, X: Any, k: int, scale: float) -> FileRows:
+        """Rows that read the file."""
+        return FileRows(X, k, scale, self._shelf)
+
+    def scaled(self, codes: Any, factor: float) -> Any:
+        """A group of rows at a time."""
+        return self.in_units(codes, np.full(codes.shape[1], factor))
+
+    def in_units(self, codes: Any, unit: Array) -> Any:
+        """A group of rows at a time."""
+        for i in range(0, len(codes), GROUP):
+            codes[i : i + GROUP] *= unit.astype(codes.dtype)
+            if self._shelf is not None:
+                self._shelf.forget()
+        return codes
+
+
+FILE = FilePlace()
 
 
 def place_of(X: Any) -> Place:
-    """Where X lives."""
-    return MEMORY
+    """Zarr and HDF5 are read in slabs, and so are large memory maps; those joblib makes for its workers are not.
+
+    A fit would otherwise depend on `n_jobs`.
+    """
+    if not isinstance(X, np.memmap):
+        return FILE
+    mapped = getattr(X, "_mmap", None) is not None and X.nbytes > IN_MEMORY
+    return FILE if mapped and "joblib_memmapping_folder" not in str(X.filename) else MEMORY

@@ -7,9 +7,11 @@ array or CSR matrix (in memory), or whatever the place's Rows take.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from dspnmf import _validation
 from dspnmf.rows._model import Array
@@ -24,6 +26,10 @@ class Place:
     whole_family = True  # whether methods that need a graph or all of X at once work here
     solvers: tuple[str, ...] | None = None  # those that work here; None: all
 
+    def storing(self, path: Path | None) -> Place:
+        """The same place for a fit whose codes go to a file (None: they do not); an error where they cannot."""
+        return self
+
     def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         """X as its Rows take it, non-negative and finite; and its largest entry."""
         return _validation.check_data(estimator, X, reset=reset)
@@ -31,6 +37,11 @@ class Place:
     def rows(self, X: Any, k: int, scale: float) -> Rows:
         """Rows of a checked X."""
         return ArrayRows(X, k, scale)
+
+    def scaled(self, codes: Any, factor: float) -> Any:
+        """Codes of a start, times a number."""
+        codes *= factor
+        return codes
 
     def in_units(self, codes: Any, unit: Array) -> Any:
         """Codes times a unit for every component."""
@@ -42,11 +53,25 @@ class Place:
         return codes
 
     def components(self, V: Array) -> Any:
-        """Components (or samples made of them) as the user gets them."""
+        """Components as the user gets them."""
         return V
+
+    def samples(self, Z: Any, V: Any) -> Any:
+        """``Z V``, where the user's codes Z live."""
+        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
+        _validation.check_codes(Z, len(V))
+        return np.asarray(Z @ on_host(V))
 
 
 MEMORY = Place()
+
+
+def on_host(V: Any) -> Array:
+    """Components as a NumPy array, wherever they live: tensors and CuPy arrays know the way."""
+    for way in ("cpu", "get"):
+        V = getattr(V, way)() if hasattr(V, way) else V
+    return np.asarray(V)
+
 
 _MODULES = {  # where a type comes from -> the module here whose `place_of` knows it
     "torch": "dspnmf.rows.torch",

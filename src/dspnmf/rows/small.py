@@ -16,6 +16,7 @@ import numpy as np
 from dspnmf.rows._model import Array
 
 COMPONENT_SWEEPS = 10  # at most; they cost no look at X
+LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not worth it
 # Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
@@ -41,8 +42,8 @@ class Small(Protocol):
     def adopt(self, A: Array) -> Any:
         """A small array of the host where the rows keep theirs."""
 
-    def best_step(self, c: Sequence[Scalar]) -> Scalar:
-        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``."""
+    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
+        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; and that in [0, 2 LONGEST]."""
 
     def components(self, Vt: Any, P: Any, Q: Any, rounding: float) -> Any:
         """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
@@ -74,9 +75,9 @@ class Host:
         """The array itself."""
         return A
 
-    def best_step(self, c: Sequence[Scalar]) -> Scalar:
-        """The lowest point of a quartic on [0, 1]."""
-        return best_step(c)
+    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
+        """By the roots of a cubic."""
+        return best_step(c), best_step(c, 2 * LONGEST)
 
     def components(self, Vt: Any, P: Any, Q: Any, rounding: float) -> Any:
         """By the compiled sweep."""
