@@ -91,6 +91,39 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert result.output.count("\n") == 1
 
 
+def test_folders_in_the_way(tmp_path: Path) -> None:
+    """Whichever file has its name taken by a folder, it is named before any work, and nothing is written."""
+    fill(tmp_path / "good")
+    assert call(*QUICK, "--out", tmp_path / "good").exit_code == 0
+    for file in (tmp_path / "good").iterdir():
+        out = tmp_path / f"without {file.name}"
+        (out / file.name).mkdir(parents=True)
+        result = call(*QUICK, "--out", out)
+        assert result.exit_code == 1, file.name
+        assert f"{out / file.name} is a folder" in result.output
+        assert result.output.count("\n") == 1
+        assert list(out.iterdir()) == [out / file.name]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), sqlite3.OperationalError("disk is full")])
+@pytest.mark.parametrize("moment", ["run", "write"])
+def test_a_full_disk(error: Exception, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails while runs or files are written ends with one line that says how to continue."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(reproduce.Comparison, moment, fail)
+    if moment == "write":
+        fill(tmp_path)
+    result = call(*QUICK, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.output.splitlines()[1:] == [
+        f"dspnmf: {error}. Every run that had ended is kept: start the same command again to continue."
+    ]
+
+
 @pytest.mark.parametrize("kind", ["damaged", "another version"])
 def test_foreign_stores_are_left_alone(kind: str, tmp_path: Path) -> None:
     """A store that cannot be continued is named in one line; not a byte of the folder changes."""
@@ -125,7 +158,7 @@ def test_absent_data_is_no_error(tmp_path: Path) -> None:
     assert {run.dataset for run in ready.runs} == {"Wine"}
     assert list(ready.absent) == ["COIL20", "Pavia"]
     assert "SHA-256 is not known" in ready.absent["Pavia"]
-    assert str(tmp_path) not in str(ready.absent) + str(ready.provenance)
+    assert str(tmp_path) not in str(ready.absent) + str(ready.provenance())
 
 
 def test_nothing_left_to_run(tmp_path: Path) -> None:
@@ -140,6 +173,31 @@ def test_nothing_left_to_run(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         if file.name != "results.sqlite":
             assert str(tmp_path) not in file.read_text(encoding="utf-8"), file.name
+
+
+def test_all_versions_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Provenance has the versions of every start that ran something, and of no other."""
+    some = plan(quick=True, sets=("Wine",))[0]
+
+    def start(version: str, missing: bool) -> str:
+        monkeypatch.setattr(reproduce, "_versions", lambda: {"python": "3", "numpy": version})
+        if missing:
+            with Store(tmp_path / "results.sqlite") as store:
+                store.add(some, None, "ValueError: again")
+        ready = reproduce.prepare(tmp_path, quick=True, sets=("Wine",))
+        ready.run(1)
+        assert ready.provenance()["python"].endswith("3")
+        return ready.provenance()["numpy"]
+
+    monkeypatch.setattr(runner, "execute", lambda *_, **__: None)
+    assert start("0", True) == "0"
+    fill(tmp_path)
+    assert start("1", False) == "0"
+    assert [start(version, True) for version in "1102"] == ["0, then 1", "0, then 1", "0, then 1", "0, then 1, then 2"]
+    (tmp_path / "results.sqlite").unlink()
+    fill(tmp_path)  # as stores were before versions were noted
+    assert start("1", False) == "1"
+    assert start("2", True) == "not recorded, then 2"
 
 
 def test_other_results_in_the_store_are_left_out(tmp_path: Path) -> None:
@@ -178,6 +236,13 @@ def test_data_list(tmp_path: Path) -> None:
     lines = call("data", "list", "--data-dir", tmp_path).output.splitlines()
     assert lines[1].startswith("Wine         178 x 13, 3 classes")
     assert lines[3].startswith("COIL20       not ready: COIL20 needs COIL20.mat")
+    assert "Pass --data-dir DIR, or set" in lines[3]
+    assert lines[3].endswith("or run dspnmf data fetch COIL20.")
+    assert lines[5].endswith("say so with --unverified.")
+    assert "fetch PaviaCrop" not in lines[6]
+    trusted = call("data", "list", "--unverified", "--data-dir", tmp_path).output.splitlines()
+    assert trusted[5].endswith("or run dspnmf data fetch Pavia --unverified.")
+    assert not any(word in line for line in (*lines, *trusted) for word in ("data_dir=", "=True", "datasets.fetch"))
 
 
 def test_data_fetch() -> None:
@@ -203,6 +268,21 @@ def test_missing_page_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     result = call(*QUICK, "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert 'pip install "dspnmf[report]"' in result.output
+
+
+def test_missing_umap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without umap-learn a full comparison says so before the work, unless UMAP has its results; a quick one runs."""
+    monkeypatch.setitem(sys.modules, "umap", None)
+    result = call("reproduce", "--sets", "Wine", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert '30 runs of UMAP need umap-learn, which is not installed: install it with pip install "dsp' in result.output
+    assert not (tmp_path / "out").exists()
+    assert reproduce.prepare(tmp_path / "quick", quick=True, sets=("Wine",)).runs
+    with Store(tmp_path / "out" / "results.sqlite") as store:
+        for run in plan(sets=("Wine",)):
+            if run.method == "UMAP":
+                store.add(run, {"svm": 0.5})
+    assert reproduce.prepare(tmp_path / "out", sets=("Wine",)).runs
 
 
 def ended(path: Path) -> int:
@@ -266,36 +346,5 @@ def test_kill_changes_nothing(tmp_path: Path) -> None:
     assert "Page: " in process.communicate(timeout=300)[0]
     names = {file.name for file in calm.iterdir()}
     assert names == {file.name for file in killed.iterdir()}
-    # Two files hold times. The page holds unrounded numbers, whose last digits depend on whether numba has just
-    # compiled a kernel or read it from its cache.
-    for name in names - {"results.sqlite", "measurements.csv", "index.html"}:
+    for name in names - {"results.sqlite", "measurements.csv"}:  # these hold times
         assert (calm / name).read_bytes() == (killed / name).read_bytes(), name
-
-
-DYING = """
-import os, signal
-from pathlib import Path
-from dspnmf.paper import runner
-from dspnmf.paper.protocol import Run
-
-def measure(run, data_dir):
-    if run.rank == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return {"svm": float("nan") if run.rank == 5 else 0.5}
-
-runner.measure = measure  # here and, as this file is imported there, in every process
-if __name__ == "__main__":
-    runner.execute([Run("Wine", "NMF", rank, 0) for rank in range(2, 7)], Path("store.sqlite"), jobs=2)
-"""
-
-
-def test_a_dying_process_stops_nothing(tmp_path: Path) -> None:
-    """A run that takes its process down, or measures no number, is a row with an error, and all others have results."""
-    (tmp_path / "dying.py").write_text(DYING)
-    subprocess.run([sys.executable, "dying.py"], cwd=tmp_path, check=True, timeout=120)
-    with Store(tmp_path / "store.sqlite") as store:
-        assert [m.run.rank for m in store.measurements()] == [2, 4, 6]
-        errors = {run.rank: error for run, error in store.failures()}
-    assert errors.keys() == {3, 5}
-    assert errors[3].startswith("ProcessDied")
-    assert errors[5].startswith("NotFinite: measured svm = nan")

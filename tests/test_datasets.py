@@ -134,6 +134,17 @@ def test_missing_folder_and_file(tmp_path: Path) -> None:
         datasets.load("COIL20", tmp_path)
 
 
+def test_fetch_is_offered_where_it_works(tmp_path: Path) -> None:
+    """A file without an address has its source named in place of a download; one to be trusted, the whole call."""
+    with pytest.raises(FileNotFoundError, match=r"no address to fetch it from is known. Source: 140 x 80 crop"):
+        datasets.load("PaviaCrop", tmp_path)
+    (tmp_path / "PaviaU_subset_140x80.mat").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"put the right one there. Source: 140 x 80 crop"):
+        datasets.load("PaviaCrop", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"fetch\('Pavia', unverified=True\)\.$"):
+        datasets.load("Pavia", tmp_path, unverified=True)
+
+
 @pytest.mark.parametrize("content", [b"", b"not the file"])
 def test_wrong_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     """A file with another checksum is refused, even as unverified, before it is parsed."""

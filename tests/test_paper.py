@@ -126,6 +126,26 @@ def test_store_keeps_and_resumes(tmp_path: Path) -> None:
         assert store.failures() == []
 
 
+def test_a_store_is_made_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before any statement of its making, a store leaves a file that the next start can use."""
+    path, connect = tmp_path / "results.sqlite", sqlite3.connect
+    left: list[bytes] = []
+
+    def traced(path: Path) -> sqlite3.Connection:
+        db = connect(path)
+        db.set_trace_callback(lambda statement: left.append(path.read_bytes()))
+        return db
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", traced)
+        Store(path).close()
+    assert len(left) > 5
+    for content in left:
+        path.write_bytes(content)
+        with Store(path) as store:
+            store.add(SMALL[0], {"svm": 0.5})
+
+
 @pytest.mark.parametrize("kind", ["text", "truncated", "other version", "other database"])
 def test_foreign_and_damaged_stores_are_left_alone(kind: str, tmp_path: Path) -> None:
     """A file that is no store of this version is refused with a clear message and not changed by a byte."""
@@ -171,6 +191,35 @@ def test_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
         assert failed == impossible
         assert "NoSuchData" in error
         assert {m.run for m in store.measurements()} == {SMALL[0]}
+
+
+DYING = """
+import os, signal
+from pathlib import Path
+from dspnmf.paper import runner
+from dspnmf.paper.protocol import Run
+
+def measure(run, data_dir):
+    if run.rank == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"svm": float("nan") if run.rank == 5 else 0.5}
+
+runner.measure = measure  # here and, as this file is imported there, in every process
+if __name__ == "__main__":
+    runner.execute([Run("Wine", "NMF", rank, 0) for rank in range(2, 7)], Path("store.sqlite"), jobs=2)
+"""
+
+
+def test_a_dying_process_stops_nothing(tmp_path: Path) -> None:
+    """A run that takes its process down, or measures no number, is a row with an error, and all others have results."""
+    (tmp_path / "dying.py").write_text(DYING)
+    subprocess.run([sys.executable, "dying.py"], cwd=tmp_path, check=True, timeout=120)
+    with Store(tmp_path / "store.sqlite") as store:
+        assert [m.run.rank for m in store.measurements()] == [2, 4, 6]
+        errors = {run.rank: error for run, error in store.failures()}
+    assert errors.keys() == {3, 5}
+    assert errors[3].startswith("ProcessDied")
+    assert errors[5].startswith("NotFinite: measured svm = nan")
 
 
 SCRIPT = """

@@ -122,6 +122,17 @@ def test_experiments_alpha() -> None:
     assert "similarities goes from 1.000 to 0.000 and the error of the reconstruction from 0.100 to 0.200" in found[2]
 
 
+def test_experiments_alpha_without_scores() -> None:
+    """Fits without all their scores are not compared by scores; what structure costs is told all the same."""
+    results = made_up()
+    for lost in ({0.0}, {run.setting for run in plan(quick=True) if run.experiment == "alpha"}):
+        kept = tuple(m for m in results.measurements if m.run.setting not in lost or m[:2] != (m.run, "knn"))
+        found = experiments(dataclasses.replace(results, measurements=kept))
+        assert any("highest at alpha" in sentence for sentence in found) is (len(lost) == 1)
+        assert not any("(plain NMF)" in sentence for sentence in found)
+        assert any("What structure costs: from alpha = 0 to" in sentence for sentence in found)
+
+
 def test_experiments_convergence() -> None:
     """Who rises, who never does, and when each arrives to stay."""
     rises, arrivals = experiments(made_up())[3:5]

@@ -169,7 +169,7 @@ def fetch(name: str, data_dir: Folder = None, *, unverified: bool = False) -> li
         if file not in _URLS:
             raise ValueError(
                 f"{name} cannot be downloaded: this project knows no publisher's address of {file}. Put the file into "
-                f"{folder} yourself; load checks its SHA-256. Source: {_ENTRIES[name].source}."
+                f"{folder} yourself; load checks its SHA-256. {_source(name)}"
             )
         _check_known(name, file, unverified)
     return [_download(folder, file) for file in files]
@@ -194,21 +194,29 @@ def _check_known(name: str, file: str, unverified: bool) -> None:
 def _read(name: str, path: Path, unverified: bool) -> bytes:
     """The verified bytes of a file, read once, so that what is verified is what is parsed."""
     _check_known(name, path.name, unverified)
+    again = f"dspnmf.datasets.fetch({name!r}{', unverified=True' * unverified})" if path.name in _URLS else ""
     try:
         content = path.read_bytes()
     except OSError as error:
         what = "that file cannot be read" if path.parent.is_dir() else "there is no such folder"
         raise type(error)(
             f"{name} needs {path.name} in {path.parent}, but {what} ({error.strerror}). Pass data_dir=, or set the "
-            f"environment variable DSPNMF_DATA, to the folder that has it, or run dspnmf.datasets.fetch({name!r})."
+            "environment variable DSPNMF_DATA, to the folder that has it"
+            + (f", or run {again}." if again else f"; no address to fetch it from is known. {_source(name)}")
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != _SHA256.get(path.name, found):
         raise ValueError(
             f"{path} is not the published file: its SHA-256 is {found}, but it must be {_SHA256[path.name]}. It is "
-            f"damaged or another version: delete it, then get it with dspnmf.datasets.fetch({name!r})."
+            "damaged or another version: delete it, then "
+            + (f"get it with {again}." if again else f"put the right one there. {_source(name)}")
         )
     return content
+
+
+def _source(name: str) -> str:
+    """Where to look for what has no address."""
+    return f"Source: {_ENTRIES[name].source}."
 
 
 def _variable(content: bytes, file: str, variable: str) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from dspnmf import datasets
-from dspnmf.cli._errors import told
+from dspnmf.cli._errors import FILES, told, translated
 from dspnmf.cli.data import DataDir
 from dspnmf.paper.reproduce import Comparison, prepare
 from dspnmf.paper.runner import Progress
@@ -29,6 +29,7 @@ Examples:
   dspnmf reproduce --full --data-dir ~/data --out results --jobs 8
   dspnmf reproduce --sets Wine,Digits
 """
+_KEPT = "Every run that had ended is kept: start the same command again to continue."
 _PAUSE = 15.0  # seconds between two lines, where the output is no terminal
 
 
@@ -51,14 +52,13 @@ def reproduce(
             _check_page()
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
         _say_absent(comparison)
-        _run(comparison, jobs or cpu_count())
-        results, tables, summary = comparison.write()
-        page = out / "index.html"
-        write_reproduction(results, tables, summary, page, provenance=comparison.provenance)
+        with told(FILES, then=_KEPT):
+            _run(comparison, jobs or cpu_count())
+            results, tables, summary = comparison.write()
+            page = out / "index.html"
+            write_reproduction(results, tables, summary, page, provenance=comparison.provenance())
     except KeyboardInterrupt:
-        typer.echo(
-            "\nInterrupted. Every run that had ended is kept: start the same command again to continue.", err=True
-        )
+        typer.echo(f"\nInterrupted. {_KEPT}", err=True)
         raise typer.Exit(130) from None
     typer.echo(summary.headline)
     if results.failures:
@@ -86,7 +86,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _say_absent(comparison: Comparison) -> None:
     """Name what cannot be run, before the work."""
     for name, reason in comparison.absent.items():
-        typer.echo(f"Without {name}: {reason}", err=True)
+        typer.echo(f"Without {name}: {translated(reason)}", err=True)
     if comparison.absent:
         typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
 

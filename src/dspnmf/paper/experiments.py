@@ -59,16 +59,8 @@ def _alpha(results: Results) -> list[str]:
     settings = sorted(set.intersection(*(found[data] for data in sets))) if sets else []
     if not settings:
         return []
-    means = {alpha: fmean(_score(results, data, task, alpha) for data in sets for task in TASKS) for alpha in settings}
-    best = max(means, key=lambda alpha: means[alpha])
     where = f"over {listed(sets)}"
-    sentences = [
-        f"The weight alpha of the structure (in units in which both terms weigh the same, at rank {ALPHA_RANK}): the "
-        f"average of the three scores {where} is highest at alpha = {best:g}, {means[best]:.3f}, against "
-        f"{means[settings[0]]:.3f} at alpha = {settings[0]:g}{' (plain NMF)' * (settings[0] == 0)}. The best of "
-        f"{len(settings)} settings was picked by the scores it is praised with, and all lie between "
-        f"{min(means.values()):.3f} and {means[best]:.3f}."
-    ]
+    sentences = _best_alpha(results, sets, settings, where)
     low, high = ({data: _errors(results, data, alpha) for data in sets} for alpha in (settings[0], settings[-1]))
     structure, fit = ([fmean(end[data][i] for data in sets) for end in (low, high)] for i in (0, 1))
     sentences.append(
@@ -79,9 +71,28 @@ def _alpha(results: Results) -> list[str]:
     return sentences
 
 
-def _score(results: Results, data: str, task: str, alpha: float) -> float:
-    """Mean over the runs at one alpha."""
-    return next(point.mean for point in results.sweep("alpha", task, "DSP-NMF", data) if point.at == alpha)
+def _best_alpha(results: Results, sets: list[str], settings: list[float], where: str) -> list[str]:
+    """Which alpha scores best, of those with every score on every data set."""
+    means = {}
+    for alpha in settings:
+        found = [_score(results, data, task, alpha) for data in sets for task in TASKS]
+        if len(known := [score for score in found if score is not None]) == len(found):
+            means[alpha] = fmean(known)
+    if not means:
+        return []
+    best, least = max(means, key=lambda alpha: means[alpha]), min(means)
+    return [
+        f"The weight alpha of the structure (in units in which both terms weigh the same, at rank {ALPHA_RANK}): the "
+        f"average of the three scores {where} is highest at alpha = {best:g}, {means[best]:.3f}, against "
+        f"{means[least]:.3f} at alpha = {least:g}{' (plain NMF)' * (least == 0)}. The best of "
+        f"{len(means)} settings was picked by the scores it is praised with, and all lie between "
+        f"{min(means.values()):.3f} and {means[best]:.3f}."
+    ]
+
+
+def _score(results: Results, data: str, task: str, alpha: float) -> float | None:
+    """Mean over the runs at one alpha, where they were scored."""
+    return next((p.mean for p in results.sweep("alpha", task, "DSP-NMF", data) if p.at == alpha), None)
 
 
 def _errors(results: Results, data: str, alpha: float) -> tuple[float, float]:

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -26,6 +27,8 @@ from dspnmf.paper.summary import Summary, summary
 from dspnmf.paper.tables import Table, extra_table, tables
 
 _PACKAGES = ("dspnmf", "numpy", "scipy", "scikit-learn", "numba", "umap-learn")
+_FORMS = {"csv": Table.csv, "md": Table.markdown, "tex": Table.latex}
+_OTHER_FILES = ("results.sqlite", "summary.md", "measurements.csv", "provenance.json", "index.html")
 _UNVERIFIED = "say so with unverified=True"
 
 
@@ -37,7 +40,8 @@ class Comparison:
     runs: tuple[protocol.Run, ...]
     data_dir: str | None
     absent: Mapping[str, str]
-    provenance: Mapping[str, str]
+    command: str
+    checksums: Mapping[str, str]
 
     @property
     def store(self) -> Path:
@@ -51,6 +55,9 @@ class Comparison:
 
     def run(self, jobs: int, watch: Callable[[Progress], None] = lambda progress: None) -> None:
         """Run what is missing; interrupted, it goes on when it is called again."""
+        with Store(self.store) as store:
+            if store.missing(self.runs):
+                store.note(_versions())
         runner.execute(self.runs, self.store, data_dir=self.data_dir, jobs=jobs, watch=watch)
 
     def results(self) -> Results:
@@ -67,17 +74,26 @@ class Comparison:
             ),
         )
 
+    def provenance(self) -> dict[str, str]:
+        """What the numbers depend on, and nothing about the machine; of several starts, the versions of each."""
+        with Store(self.store) as store:
+            noted = store.versions() or [_versions()]
+        names = dict.fromkeys(name for versions in noted for name in versions)
+        found = {name: dict.fromkeys(versions.get(name, "not recorded") for versions in noted) for name in names}
+        about = {"command": self.command, "protocol": str(protocol.VERSION)}
+        about |= {name: ", then ".join(values) for name, values in found.items()}
+        return about | {f"SHA-256 of {file}": value for file, value in self.checksums.items()}
+
     def write(self) -> tuple[Results, tuple[Table, ...], Summary]:
         """Write tables, summary, measurements and provenance, and return what a page is made of."""
         results = self.results()
         found, other, words = tables(results), extra_table(results), summary(results)
         for table in (*found, other):
-            write_text(self.out / f"{table.name}.csv", table.csv())
-            write_text(self.out / f"{table.name}.md", table.markdown())
-            write_text(self.out / f"{table.name}.tex", table.latex())
+            for form, written in _FORMS.items():
+                write_text(self.out / f"{table.name}.{form}", written(table))
         write_text(self.out / "summary.md", words.markdown())
         write_text(self.out / "measurements.csv", _measurements(results))
-        write_text(self.out / "provenance.json", json.dumps(dict(self.provenance), indent=2) + "\n")
+        write_text(self.out / "provenance.json", json.dumps(self.provenance(), indent=2) + "\n")
         return results, (*found, other), words
 
 
@@ -87,7 +103,7 @@ def prepare(
     """Check everything a comparison needs before any work starts.
 
     A data set whose files are missing or cannot be verified is left out, with the reason; if none is left, or `out`
-    cannot be written, or has a store that cannot be continued, it says so and changes nothing.
+    cannot be written, or has a store that cannot be continued, or a package is missing, it says so and changes nothing.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -101,12 +117,14 @@ def prepare(
     present = tuple(name for name in dict.fromkeys(chosen) if name not in absent)
     if not present:
         raise ValueError("None of the data sets can be run. " + " ".join(absent.values()))
+    runs = tuple(protocol.plan(quick=quick, sets=present))
+    _check_names(out)
+    _check_packages(runs, out / "results.sqlite")
     _check_folder(out)
     with Store(out / "results.sqlite"):
         pass
     command = f"dspnmf reproduce --{'quick' if quick else 'full'}" + (f" --sets {','.join(sets)}" if sets else "")
-    runs = tuple(protocol.plan(quick=quick, sets=present))
-    return Comparison(out, runs, data_dir, absent, _provenance(command, checksums))
+    return Comparison(out, runs, data_dir, absent, command, checksums)
 
 
 def _available(names: Iterable[str], data_dir: str | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -122,6 +140,30 @@ def _available(names: Iterable[str], data_dir: str | None) -> tuple[dict[str, st
     return checksums, absent
 
 
+def _check_names(out: Path) -> None:
+    """No folder is where a file is to be written."""
+    known = (*tables(Results(())), extra_table(Results(())))
+    for name in (*_OTHER_FILES, *(f"{table.name}.{form}" for table in known for form in _FORMS)):
+        if (out / name).is_dir():
+            raise IsADirectoryError(
+                f"{out / name} is a folder, but a file is to be written there: move it away, or choose another output "
+                "folder."
+            )
+
+
+def _check_packages(runs: tuple[protocol.Run, ...], path: Path) -> None:
+    """What runs need that have no result yet is missed before the work, not in each of them."""
+    missing: Iterable[protocol.Run] = runs
+    if path.exists():
+        with Store(path) as store:
+            missing = store.missing(runs)
+    if find_spec("umap") is None and (count := sum(run.method == "UMAP" for run in missing)):
+        raise ImportError(
+            f"{count} runs of UMAP need umap-learn, which is not installed: install it with "
+            'pip install "dspnmf[paper]". A quick comparison does without it.'
+        )
+
+
 def _check_folder(out: Path) -> None:
     """A folder that can be written, made where it is missing."""
     try:
@@ -134,15 +176,15 @@ def _check_folder(out: Path) -> None:
         ) from error
 
 
-def _provenance(command: str, checksums: Mapping[str, str]) -> dict[str, str]:
-    """What the numbers depend on, and nothing about the machine."""
-    found = {"command": command, "protocol": str(protocol.VERSION), "python": platform.python_version()}
+def _versions() -> dict[str, str]:
+    """Of Python and the packages that numbers depend on."""
+    found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
-    return found | {f"SHA-256 of {file}": value for file, value in checksums.items()}
+    return found
 
 
 def _measurements(results: Results) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -58,9 +58,8 @@ class Store:
             ) from error
 
     def _create(self) -> None:
-        with self._db:
-            self._db.executescript("BEGIN;" + _SCHEMA + "COMMIT;")
-            self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
+        version = f"INSERT INTO meta VALUES ('version', '{VERSION}');"
+        self._db.executescript("BEGIN;" + _SCHEMA + version + "COMMIT;")  # at once: killed, nothing is there
 
     def _check(self) -> None:
         row = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
@@ -97,6 +96,21 @@ class Store:
         """Runs that failed, with their error."""
         query = "SELECT content, error FROM runs WHERE error IS NOT NULL"
         return sorted((Run(**json.loads(content)), error) for content, error in self._db.execute(query))
+
+    def versions(self) -> list[dict[str, str]]:
+        """The versions of packages that results were made with, as far as they were noted, oldest first."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone()
+        return [] if row is None else json.loads(row[0])
+
+    def note(self, versions: Mapping[str, str]) -> None:
+        """Note what the next results are made with; {} stands for results from before anything was noted."""
+        found = self.versions()
+        if not found and self._db.execute("SELECT 1 FROM runs WHERE error IS NULL").fetchone():
+            found = [{}]
+        if versions not in found:
+            with self._db:
+                content = json.dumps([*found, dict(versions)])
+                self._db.execute("INSERT OR REPLACE INTO meta VALUES ('versions', ?)", (content,))
 
     def close(self) -> None:
         """Close the file."""
