@@ -192,6 +192,53 @@ def test_other_fits_are_refused(written: Path, wine: np.ndarray) -> None:
     refused(written, other + "X has other rows now, or has them in another order", model, sparse.csr_matrix(wine[::-1]))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_nearly_agree_are_refused(
+    dtype: Any, digits: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rows exchanged, or one cell of 64,000 moved within its row, are other data, in float32 too."""
+    X, model, path = digits[:1000].astype(dtype), DSPNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(X, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    exchanged, moved = X.copy(), X.copy()
+    exchanged[[10, 400]] = X[[400, 10]]
+    moved[500, [20, 21]] = X[500, [21, 20]]
+    assert moved[500, 20] != moved[500, 21]
+    for other in (exchanged, moved, np.asfortranarray(exchanged), sparse.csr_array(exchanged)):
+        refused(path, "X has other rows now, or has them in another order|norms of X is", model, other)
+    model.fit(sparse.csr_array(X), checkpoint=path)
+    assert not path.exists()
+
+
+def test_other_similarities_are_refused(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a graph is all a fit sees of X, a graph of the same rows in another order is refused."""
+    model, path = SymNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(wine, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    refused(path, "X has other rows now, or has them in another order", model, wine[::-1])
+
+
+def test_the_solver_that_ran_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of newton-cg is refused where "auto" means hals, and goes on there with newton-cg."""
+    X, path = np.random.default_rng(0).random((300, 20)), tmp_path / "fit.npz"
+    np.save(tmp_path / "x.npy", X)
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        DSPNMF(3, random_state=0, tol=0).fit(X, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    monkeypatch.setattr(file, "IN_MEMORY", 0)
+    stored = np.load(tmp_path / "x.npy", mmap_mode="r")
+    text = "belongs to another fit: solver is 'newton-cg' there and 'hals' here"
+    refused(path, text, DSPNMF(3, random_state=0, tol=0), stored)
+    model = DSPNMF(3, solver="newton-cg", random_state=0, tol=0).fit(stored, checkpoint=path)
+    expected = DSPNMF(3, random_state=0, tol=0).fit(X)
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
+
+
 def test_verbosity_and_storage_are_no_difference(written: Path, wine: np.ndarray) -> None:
     """The same data stored otherwise, and a fit that says more, go on."""
     expected = DSPNMF(3, random_state=0, tol=0, solver="auto").fit(wine)
@@ -244,6 +291,16 @@ def test_bad_arguments(wine: np.ndarray, tmp_path: Path) -> None:
     for every in (-1, np.nan, "60", True):
         with pytest.raises(ValueError, match=r"checkpoint_every=.* is not allowed: it must be a number of seconds"):
             NMF(2).fit(wine, checkpoint=tmp_path / "fit.npz", checkpoint_every=every)
+
+
+def test_checkpoint_and_codes_are_two_files(wine: np.ndarray, tmp_path: Path) -> None:
+    """One path for both, by any name, is refused before any work: the end of the fit would remove the codes."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out.npy")
+    for codes in (tmp_path / "out.npy", tmp_path / "sub" / ".." / "out.npy", tmp_path / "link"):
+        with pytest.raises(ValueError, match="is the file of the checkpoint too"):
+            NMF(2).fit(wine, checkpoint=tmp_path / "out.npy", codes=codes)
+    assert not (tmp_path / "out.npy").exists()
 
 
 def test_loops_of_their_own_say_so(wine: np.ndarray, tmp_path: Path) -> None:

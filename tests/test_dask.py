@@ -7,6 +7,7 @@ import os
 import signal
 import statistics
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.highlevelgraph import HighLevelGraph
 from distributed import Client, LocalCluster
 from scipy import sparse
 from sklearn.exceptions import EfficiencyWarning
@@ -34,7 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Port 8787 is already in use"),  # of a dashboard nobody asked for
 ]
 N, M, K = 600, 24, 4
-LAYOUTS = ((100,) * 6, (250, 250, 100), (1, 599))
+LAYOUTS = ((100,) * 6, (250, 250, 100), (1, 599), (0, 300, 0, 0, 300))
 TOLERANCE = {np.float64: 1e-9, np.float32: 1e-4}
 
 
@@ -49,11 +51,10 @@ def chunked(X: Any, rows: Any = 100) -> da.Array:
     sizes = rows if isinstance(rows, tuple) else (rows,) * (X.shape[0] // rows)
     ends = np.cumsum(sizes)
     parts = [dask.delayed(X[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-    meta = X[:0] if sparse.issparse(X) else None
-    blocks = [
-        da.from_delayed(part, (size, X.shape[1]), X.dtype, meta=meta) for part, size in zip(parts, sizes, strict=True)
-    ]
-    return da.concatenate(blocks)
+    name = f"chunks-{uuid.uuid4().hex}"
+    tasks = {(name, number, 0): part.key for number, part in enumerate(parts)}
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=parts)  # concatenate leaves out empty chunks
+    return da.Array(graph, name, (sizes, (X.shape[1],)), meta=X[:0])
 
 
 def method(kind: Any = DSPNMF, **parameters: Any) -> Any:
@@ -251,6 +252,14 @@ def test_bad_cells_are_named(value: float, text: str, form: Any) -> None:
             codes.compute()
 
 
+def test_bad_cells_in_several_chunks() -> None:
+    """Wherever else there are bad cells, the first one is named."""
+    X = data()
+    X[130, 9] = X[20, 3] = -1.0
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match=r"first at X\[20, 3\] = -1"):
+        method(NMF).fit(chunked(X))
+
+
 def test_column_chunks_are_joined_with_a_warning() -> None:
     """Chunks of columns are joined, and the warning says what it costs."""
     X, expected, model = data(), method(max_iter=5), method(max_iter=5)
@@ -300,31 +309,29 @@ def test_transform_is_lazy() -> None:
     assert len(graph.__dask_graph__()) <= 4 * X.numblocks[0] + 2
 
 
-# -- codes in files ----------------------------------------------------------------------------------------------------
+# -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["synchronous", "cluster"])
-def test_codes_can_be_saved(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Codes saved in one layout of chunks, to a folder or block by block, go on in another."""
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_codes_can_be_saved(layout: Any, where: str, request: pytest.FixtureRequest) -> None:
+    """Codes saved block by block in one layout of chunks go on in another, with empty chunks too."""
     with scheduler(where, request):
         rows = running(chunked(data()))[0]
         rows.look(model_of_rows(), 2)
         rows.step(0.5)
-        for _ in range(2):  # the second time it takes the place of the first
-            rows.store_codes(tmp_path / "codes")
         blocks = list(rows.save_codes())
-        expected = np.concatenate(blocks)
-        assert [len(block) for block in blocks] == [100] * 6
-        assert [path.name for path in tmp_path.iterdir()] == ["codes"]
-        other = running(chunked(data(), LAYOUTS[1]))[0]
-        for codes in (other.load_codes(tmp_path / "codes"), other.restore_codes(blocks)):
-            other.begin(codes)
-            np.testing.assert_array_equal(np.concatenate(list(other.save_codes())), expected)
+        other = running(chunked(data(), layout))[0]
+        other.begin(other.restore_codes(blocks))
+        again = list(other.save_codes())
+        assert tuple(len(block) for block in again) == layout
+        np.testing.assert_array_equal(np.concatenate(again), np.concatenate(blocks))
 
 
+@pytest.mark.parametrize("layouts", [(LAYOUTS[0], LAYOUTS[1]), (LAYOUTS[3], LAYOUTS[3])], ids=["full", "empty chunks"])
 @pytest.mark.parametrize("where", ["synchronous", "cluster"])
 def test_checkpoint(
-    where: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, layouts: Any, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fit that was killed goes on from its checkpoint, in other chunks too, and ends where it would have ended."""
     expected, model, path = method(max_iter=12), method(max_iter=12), tmp_path / "fit.npz"
@@ -338,9 +345,9 @@ def test_checkpoint(
         with monkeypatch.context() as patch:
             patch.setattr(DSPNMF, "_say", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                model.fit(chunked(data()), checkpoint=path, checkpoint_every=0)
+                model.fit(chunked(data(), layouts[0]), checkpoint=path, checkpoint_every=0)
         assert path.exists()
-        model.fit(chunked(data(), LAYOUTS[1]), checkpoint=path, checkpoint_every=0)
+        model.fit(chunked(data(), layouts[1]), checkpoint=path, checkpoint_every=0)
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
     assert not path.exists()
 

@@ -218,6 +218,7 @@ BAD = [
     (lambda folder: npy(data()[0], folder), r"Expected 2D array, got 1D array.*shape \(23,\)"),
     (lambda folder: npy(data() + 1j, folder), "Complex data not supported"),
     (lambda folder: zarr_array(data(), folder)[:, 0], "Expected 2D array"),
+    (lambda folder: h5py.File(folder / "g.h5", "w").create_dataset("X", data=h5py.Empty("f4")), "got 0D array"),
     (lambda folder: h5py.File(folder / "e.h5", "w").create_dataset("X", (0, 5), "f4"), "0 sample"),
     (lambda folder: h5py.File(folder / "f.h5", "w").create_dataset("X", (5, 0), "f4"), "0 feature"),
 ]
@@ -316,8 +317,17 @@ def test_changes_nobody_saved_are_seen(tmp_path: Path) -> None:
 def test_codes_are_not_written_over_X(tmp_path: Path) -> None:
     """The file X is read from is no place for codes, and neither is a folder that does not exist."""
     X = npy(data(), tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.npy").symlink_to(tmp_path / "x.npy")
+    (tmp_path / "twin.npy").hardlink_to(tmp_path / "x.npy")
+    for name in ("x.npy", "sub/../x.npy", "link.npy", "twin.npy"):
+        with pytest.raises(ValueError, match="is the file X is read from"):
+            NMF(2).fit(X, codes=tmp_path / name)
     with pytest.raises(ValueError, match="is the file X is read from"):
-        NMF(2).fit(X, codes=tmp_path / "x.npy")
+        NMF(2).fit(hdf5(data(), tmp_path), codes=tmp_path / "x.h5")
+    model = NMF(2, random_state=0).fit(data())
+    with pytest.raises(ValueError, match=r"is in the folder X is read from, '.*x\.zarr'"):
+        model.transform(zarr_array(data(), tmp_path), codes=tmp_path / "x.zarr" / "codes.npy")
     with pytest.raises(ValueError, match="must name a file in a folder that exists"):
         NMF(2).fit(X, codes=tmp_path / "nowhere" / "codes.npy")
     with pytest.raises(TypeError, match=r"codes=3 is not allowed: it must be the path of a file"):

@@ -205,14 +205,46 @@ def test_small_side(kind: str) -> None:
     np.testing.assert_allclose(found.cpu().numpy(), components(Vt, P, Q), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("make", [lambda: torch.rand(5, 4).to_sparse_coo(), lambda: torch.rand(5, 4).half()])
-def test_unusual_tensors_are_refused(make: Any) -> None:
-    """A layout or a precision without kernels is named, with what to pass instead."""
-    X = make()
-    if X.layout == torch.strided:
-        X = X.to("meta")
-    with pytest.raises(ValueError, match=r"to_sparse_csr|X\.float\(\)|X\.cpu\(\)"):
-        DSPNMF(2).fit(X)
+UNUSUAL: dict[str, tuple[Any, str]] = {
+    "coo": (lambda X: X.to_sparse_coo(), r"layout torch\.sparse_coo: .*X\.to_sparse_csr\(\)"),
+    "half": (lambda X: X.half(), r"tensor of torch\.float16, .*X\.float\(\)"),
+    "bfloat16": (lambda X: X.bfloat16(), r"tensor of torch\.bfloat16, .*X\.float\(\)"),
+    "half csr": (lambda X: X.to_sparse_csr().half(), r"tensor of torch\.float16, .*X\.float\(\)"),
+    "complex": (lambda X: X + 1j, r"tensor of torch\.complex64, .*X\.float\(\)"),
+    "meta": (lambda X: X.to("meta"), r"tensor on meta, .*X\.cpu\(\)"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_unusual_tensors_are_refused(kind: str, place: str) -> None:
+    """A layout, a precision or a device without kernels is named, with what to pass instead."""
+    make, text = UNUSUAL[kind]
+    with pytest.raises(ValueError, match=text):
+        DSPNMF(2).fit(make(torch.rand(5, 4, device=place)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_whole_numbers(dtype: Any, place: str) -> None:
+    """Integers and flags are numbers: as data they become float64, as codes they take the components' precision."""
+    X = torch.from_numpy(3 * planted(60, 10)).to(dtype).to(place)
+    model = DSPNMF(2, random_state=0, max_iter=5, tol=0)
+    assert model.fit_transform(X).dtype == torch.float64
+    Z = torch.tensor([[1, 0], [1, 1]], dtype=dtype, device=place)
+    back = model.inverse_transform(Z)
+    assert back.dtype == torch.float64
+    np.testing.assert_allclose(back.cpu(), model.inverse_transform(Z.double()).cpu())
+    assert back.any()
+
+
+def test_codes_have_two_dimensions() -> None:
+    """One row of codes is to be a matrix too, and the error says so."""
+    model = DSPNMF(2, random_state=0, max_iter=5, tol=0).fit(torch.from_numpy(planted(60, 10)))
+    with pytest.raises(
+        ValueError, match=r"Expected 2D array, got 1D array instead: Z must have shape \(n_samples, 2\)"
+    ):
+        model.inverse_transform(torch.ones(2))
 
 
 @needs_cuda

@@ -61,7 +61,8 @@ def write_array(file: Any, blocks: Iterable[Any], shape: tuple[int, int], dtype:
     descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
     np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": descr})
     for block in blocks:
-        file.write(np.ascontiguousarray(block, dtype).data.cast("B"))
+        if len(block):  # no bytes can be made of nothing
+            file.write(np.ascontiguousarray(block, dtype).data.cast("B"))
 
 
 def _umask() -> int:

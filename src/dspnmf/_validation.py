@@ -308,6 +308,8 @@ def check_rank_for_svd(init: str, k: int, shape: tuple[int, int]) -> None:
 
 def check_codes(Z: Any, k: int) -> None:
     """Codes for inverse_transform have one column per component."""
+    if len(Z.shape) != 2:
+        raise ValueError(f"Expected 2D array, got {len(Z.shape)}D array instead: Z must have shape (n_samples, {k}).")
     if Z.shape[1] != k:
         raise ValueError(
             f"Z has {Z.shape[1]} columns, but this model has {k} components: "

@@ -154,7 +154,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             Non-negative codes, ``X ~ Z @ components_``.
         """
         _validation.check_parameters(self, self._allowed)
-        keeper, path = Checkpoint(checkpoint, checkpoint_every), codes_path(codes, X)
+        keeper = Checkpoint(checkpoint, checkpoint_every)
+        path = codes_path(codes, X, keeper)
         place = place_of(X).storing(path)
         _validation.check_place(self, place, everywhere=self._anywhere)
         X, largest = place.check(self, X, reset=True)
@@ -166,7 +167,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
         scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
         problem = self._problem(X, y, scale)._replace(place=place)
-        keeper.identify(self, problem.rows, problem.objective, y, W, H)
+        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, W, H)
         root = self._init_callback_context(max_subtasks=self.n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
@@ -198,13 +199,15 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     # -- the fit ---------------------------------------------------------------------------------------------------
 
-    def _update(self, problem: Problem) -> Update:
+    def _solver_for(self, problem: Problem) -> str:
         """The solver the parameters name; "auto" takes newton-cg where rows are coupled and in one memory."""
-        inner = None if self.inner_iter == "auto" else int(self.inner_iter)
-        name = self.solver
-        if name == "auto":
-            near = problem.place.solvers is None or problem.place.solvers[0] == "newton-cg"
-            name = "newton-cg" if near and problem.objective.coupled else "hals"
+        if self.solver != "auto":
+            return self.solver
+        near = problem.place.solvers is None or problem.place.solvers[0] == "newton-cg"
+        return "newton-cg" if near and problem.objective.coupled else "hals"
+
+    def _update(self, problem: Problem) -> Update:
+        inner, name = None if self.inner_iter == "auto" else int(self.inner_iter), self._solver_for(problem)
         if name in self._rules:
             return rules.Multiplicative(self._rules[name], problem.published)
         return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))

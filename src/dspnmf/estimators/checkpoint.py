@@ -1,9 +1,10 @@
 """Fits that survive being killed: their state in a file, written every so often, removed when the fit is done.
 
-The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, and an
-identity that says which fit it belongs to. It is complete at every moment, because a new one is written beside it and
-then takes its place. A fit called again with the same arguments goes on where the file was written, and ends where it
-would have ended undisturbed. A file of another fit, or one that is damaged, is refused and left alone.
+The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, and
+what says which fit it belongs to: an identity, and sums over the rows of X with fixed random weights. It is complete at
+every moment, because a new one is written beside it and then takes its place. A fit called again with the same
+arguments goes on where the file was written, and ends where it would have ended undisturbed. A file of another fit, or
+one that is damaged, is refused and left alone.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from scipy import sparse
 
 from dspnmf._files import complete, write_array
 from dspnmf.rows import Rows
-from dspnmf.rows._model import GROUP, Array
+from dspnmf.rows._model import GROUP, Array, RandomCodes
 from dspnmf.rows.places import Place
 from dspnmf.terms import Objective, State
 
 _MEMBERS = ("Vt", "P", "Q")
-_SAME_SUMS = {4: 1e-3, 8: 1e-6}  # X'U then and now, by the bytes of X's numbers
+_SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
 _UNLIKE = ("verbose",)  # parameters that do not change a fit
 
 
@@ -62,16 +63,20 @@ class Checkpoint:
     """The file of one fit; without a path it does nothing."""
 
     def __init__(self, path: Any, every: float) -> None:
-        self._path = in_a_folder("checkpoint", path)
+        self.path = in_a_folder("checkpoint", path)
         if not (isinstance(every, int | float) and 0 <= every < math.inf) or isinstance(every, bool):
             raise ValueError(f"checkpoint_every={every!r} is not allowed: it must be a number of seconds >= 0.")
         self._every = every
         self._last = time.monotonic()
         self._identity: dict[str, Any] = {}
+        self._fingerprint: Array = np.empty((0, 0))
 
-    def identify(self, estimator: Any, rows: Rows, objective: Objective, *given: Any) -> None:
-        """Say which fit this is: method, parameters, data, and what was given beside them (y, W, H)."""
-        if self._path is None:
+    def identify(self, estimator: Any, solver: str, rows: Rows, objective: Objective, *given: Any) -> None:
+        """Say which fit this is: method, parameters, data, and what was given beside them (y, W, H).
+
+        `solver` is the one that runs: "auto" is another one elsewhere, and none can go on from another's memory.
+        """
+        if self.path is None:
             return
         from dspnmf import __version__
 
@@ -79,6 +84,7 @@ class Checkpoint:
         self._identity = {
             "method": type(estimator).__name__,
             **{name: value for name, value in parameters.items() if name not in _UNLIKE},
+            "solver": solver,
             "shape of X": list(rows.shape),
             "dtype of X": str(rows.dtype),
             "norms of X": [float(term.norm2) for term in objective.terms],
@@ -90,27 +96,31 @@ class Checkpoint:
 
     def load(self, rows: Rows) -> Point | None:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
-        if self._path is None or not self._path.exists():
+        if self.path is None:
+            return None
+        self._fingerprint = _fingerprint(rows)
+        if not self.path.exists():
             return None
         try:
-            with zipfile.ZipFile(self._path) as archive:
+            with zipfile.ZipFile(self.path) as archive:
                 about = json.loads(str(_member(archive, "about")))
                 difference = _difference(about["identity"], self._identity)
-                point = None if difference else self._point(archive, about, rows)
+                then = _member(archive, "fingerprint")
+                same = not difference and _same_rows(then, self._fingerprint, _SAME_SUMS[rows.dtype.itemsize])
+                point = self._point(archive, about, rows) if same else None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise ValueError(
-                f"checkpoint={str(self._path)!r} is damaged, or no checkpoint of dspnmf ({error}). It was left as it "
+                f"checkpoint={str(self.path)!r} is damaged, or no checkpoint of dspnmf ({error}). It was left as it "
                 "is: delete it to begin anew, or pass another path."
             ) from error
-        if point is None:
+        if difference:
             raise ValueError(
-                f"checkpoint={str(self._path)!r} belongs to another fit: {difference}. It was left as it is: pass the "
+                f"checkpoint={str(self.path)!r} belongs to another fit: {difference}. It was left as it is: pass the "
                 "arguments it was written with, another path, or delete it to begin anew."
             )
-        then, now = rows.small.host(point.state.P), rows.small.host(rows.sums()[0])
-        if not np.linalg.norm(now - then) <= _SAME_SUMS[rows.dtype.itemsize] * np.linalg.norm(then):
+        if point is None:
             raise ValueError(
-                f"checkpoint={str(self._path)!r} belongs to another fit: X has other rows now, or has them in another "
+                f"checkpoint={str(self.path)!r} belongs to another fit: X has other rows now, or has them in another "
                 "order. It was left as it is: pass the X it was written with, another path, or delete it to begin anew."
             )
         return point
@@ -131,7 +141,7 @@ class Checkpoint:
 
     def save(self, rows: Rows, point: Point) -> None:
         """Write the file, if it is time to."""
-        if self._path is None or time.monotonic() - self._last < self._every:
+        if self.path is None or time.monotonic() - self._last < self._every:
             return
         kind, keys, *rest = point.generator
         about = {
@@ -143,9 +153,10 @@ class Checkpoint:
             "converged": bool(point.best and point.best.converged),
             "generator": [kind, *(item.item() if hasattr(item, "item") else item for item in rest)],
         }
-        with complete(self._path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with complete(self.path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             _write(archive, "about", np.array(json.dumps(about)))
             _write(archive, "generator", keys)
+            _write(archive, "fingerprint", self._fingerprint)
             runs = {"": Run(None, point.state, point.history, False)} | ({"best_": point.best} if point.best else {})
             for name, run in runs.items():
                 s = run.state.on(rows.small)
@@ -158,16 +169,36 @@ class Checkpoint:
 
     def remove(self) -> None:
         """The fit is done."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
-def codes_path(path: Any, X: Any) -> Path | None:
-    """Where codes go; not where X comes from."""
-    path, source = in_a_folder("codes", path), getattr(X, "filename", None)
-    if path is not None and source is not None and Path(str(source)) == path:
+def codes_path(path: Any, X: Any, keeper: Checkpoint | None = None) -> Path | None:
+    """Where codes go; not where X comes from, nor where the checkpoint is, which is removed in the end."""
+    path = in_a_folder("codes", path)
+    if path is None:
+        return None
+    if keeper is not None and keeper.path is not None and _same_file(path, keeper.path):
+        raise ValueError(f"codes={str(path)!r} is the file of the checkpoint too: pass another path for one of them.")
+    source = _source(X)
+    if source is not None and _same_file(path, source):
         raise ValueError(f"codes={str(path)!r} is the file X is read from: pass another path.")
+    if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"codes={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path.")
     return path
+
+
+def _source(X: Any) -> Path | None:
+    """The file or folder X is read from: of a memory map, an HDF5 dataset, or a Zarr array on this machine."""
+    store = getattr(X, "store", None)
+    named = [getattr(owner, "filename", None) for owner in (X, getattr(X, "file", None))]
+    local = [place for place in (getattr(store, "root", None), getattr(store, "path", None)) if isinstance(place, Path)]
+    return next((Path(place) for place in (*named, *local) if isinstance(place, str | os.PathLike)), None)
+
+
+def _same_file(a: Path, b: Path) -> bool:
+    """Whether two paths lead to one file, by whatever names."""
+    return a.resolve() == b.resolve() or (a.exists() and b.exists() and a.samefile(b))
 
 
 def delivered(place: Place, rows: Rows, codes: Any, path: Path | None) -> Any:
@@ -213,6 +244,20 @@ def _shown(value: Any) -> Any:
     if array.dtype.kind == "O":
         array = array.astype(str)
     return f"{array.shape} {array.dtype} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]}"
+
+
+def _fingerprint(rows: Rows) -> Array:
+    """By which to know the rows again, and their order: X'W, and W'LW for every operator, for random weights W >= 0."""
+    weights = RandomCodes(np.random.RandomState(0).get_state(), 0, 1.0, rows.k, rows.dtype)
+    rows.begin(rows.draw(weights))
+    P, _, L = rows.sums()
+    return np.vstack([rows.small.host(part) for part in (P, *L)])
+
+
+def _same_rows(then: Array, now: Array, rounding: float) -> bool:
+    """Whether two fingerprints differ by rounding only, in every feature."""
+    error = np.linalg.norm(now - then, axis=1) if now.shape == then.shape else np.inf
+    return bool(np.all(error <= rounding * np.linalg.norm(then, axis=1)))
 
 
 def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:

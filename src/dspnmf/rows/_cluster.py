@@ -19,9 +19,8 @@ from typing import Any
 
 import distributed
 
-from dspnmf.rows._lane import Lane, Order, Recipe, Span, total
+from dspnmf.rows._lane import FAN_IN, Lane, Order, Recipe, Span, total
 
-_FAN_IN = 8  # sums added up by one task
 _EMBED = 2**20  # bytes of orders sent along with the tasks; larger ones are scattered, and workers pass them on
 _COPY_EVERY = 50  # orders after which lanes are copied to another worker
 _COPY_BYTES = 2**26  # or bytes of orders
@@ -114,7 +113,7 @@ class Cluster:
         sent = self._sent(order)
         parts = [self._obey(number, order, sent, clock) for number in range(len(self._seats))]
         while len(parts) > 1:
-            parts = [self._submit(_total, *parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
+            parts = [self._submit(_total, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         return parts[0].result() if self._wait(parts) else _Behind(self._gone())
 
     def _wait(self, futures: Sequence[Any], *others: str) -> bool:

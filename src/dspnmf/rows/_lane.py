@@ -24,6 +24,7 @@ from dspnmf.rows._model import Array, RandomCodes, RowModel
 from dspnmf.rows.array import ArrayRows, _kernels
 
 Span = tuple[int, int]  # first row, and the one after the last
+FAN_IN = 8  # sums added up by one task
 
 
 class Lane:
@@ -163,17 +164,17 @@ class Drawn(Recipe):
 
 @dataclass(frozen=True)
 class Given(Recipe):
-    """Handed over; `blocks` maps first rows to codes."""
+    """Handed over; `blocks` maps spans to codes (an empty chunk shares its first row with the next)."""
 
-    blocks: dict[int, Array]
+    blocks: dict[Span, Array]
 
     def part(self, spans: Sequence[Span]) -> Recipe:
         """The blocks of these rows."""
-        return Given({lo: self.blocks[lo] for lo, _ in spans})
+        return Given({span: self.blocks[span] for span in spans})
 
     def make(self, lane: Lane, number: int, X: Any, k: int, scale: float) -> Array:
         """A copy, because codes are changed in place."""
-        return np.array(self.blocks[lane.spans[number][0]], order="C")
+        return np.array(self.blocks[lane.spans[number]], order="C")
 
 
 @dataclass(frozen=True)

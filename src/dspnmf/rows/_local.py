@@ -16,9 +16,7 @@ import dask
 import dask.multiprocessing
 
 from dspnmf._threads import alone
-from dspnmf.rows._lane import Lane, Order, Recipe, Span, total
-
-_FAN_IN = 8  # sums added up by one task
+from dspnmf.rows._lane import FAN_IN, Lane, Order, Recipe, Span, total
 
 
 class Local:
@@ -46,7 +44,7 @@ class Local:
             lanes.append(dask.delayed(itemgetter(0), pure=False)(both))
             parts.append(dask.delayed(itemgetter(1), pure=False)(both))
         while len(parts) > 1:
-            parts = [add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
+            parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         self._lanes, answer = dask.compute(lanes, parts[0], **self._options)
         return tuple(answer)
 

@@ -41,7 +41,7 @@ class Facts:
         low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
         if not (low >= 0 and high < np.inf):
             row, column, value = _validation.first_bad_cell(X)
-            return cls(0.0, 0.0, 0.0, 0.0, values.size, (first_row + row, column, value))
+            return cls(0.0, 1.0, 0.0, 0.0, values.size, (first_row + row, column, value))
         unit = float(2.0 ** np.round(np.log2(high))) if high > 0 else float(np.finfo(X.dtype).tiny)
         total, squares = _kernels().moments(_locked(values), unit, 0, len(values))
         return cls(high, unit, total, squares, values.size)

@@ -24,7 +24,7 @@ from dspnmf.rows.small import HOST, Small
 
 Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
-_TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
+TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
@@ -266,13 +266,13 @@ class ArrayRows:
         numbers cancel before they are squared.
         """
         m = self.shape[1]
-        if m > _TRIANGLE:
+        if m > TRIANGLE:
             return None
         U = self.codes
         R: Any = np.empty((0, m + self.k))
         for at, X in self._slabs():
-            for i in range(0, X.shape[0], 4 * _TRIANGLE):
-                here = _dense(X[i : i + 4 * _TRIANGLE]).astype(np.float64) / self.scale
+            for i in range(0, X.shape[0], 4 * TRIANGLE):
+                here = _dense(X[i : i + 4 * TRIANGLE]).astype(np.float64) / self.scale
                 R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
         return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
 

@@ -40,11 +40,11 @@ from dspnmf.rows._lane import (
 from dspnmf.rows._local import Local
 from dspnmf.rows._model import Array, RandomCodes, RowModel, Sums
 from dspnmf.rows._questions import AskFacts, CodeSums, Facts, GramStripe, Residual2, Triangular
+from dspnmf.rows.array import TRIANGLE
 from dspnmf.rows.places import Place, on_host
 from dspnmf.rows.small import HOST, Small
 
 _STRIPE = {False: 2**22, True: 2**25}  # numbers of X'X summed at once, if X is dense and if it is sparse
-_TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _names = itertools.count()
 
 
@@ -164,20 +164,7 @@ class DaskRows:
     def restore_codes(self, blocks: Iterable[Array]) -> Codes:
         """Codes for `begin`, from blocks of rows in their order."""
         whole = np.concatenate([np.asarray(block, self.dtype) for block in blocks])
-        return Codes(self, Given({lo: whole[lo:hi] for lo, hi in self._data.spans}))
-
-    def store_codes(self, folder: Path) -> None:
-        """The current codes in a folder (Zarr) that workers can write to, without a detour through this process."""
-        from dspnmf.rows._store import store
-
-        self._settle()
-        store(self._run, folder, self.dtype)
-
-    def load_codes(self, folder: Path) -> Codes:
-        """Codes for `begin`, from such a folder; each worker reads its own."""
-        from dspnmf.rows._store import Stored
-
-        return Codes(self, Stored.at(folder))
+        return Codes(self, Given({(lo, hi): whole[lo:hi] for lo, hi in self._data.spans}))
 
     def release(self) -> None:
         """Lanes hold nothing a descent alone needs but one direction, and that goes with the next start."""
@@ -256,7 +243,7 @@ class DaskRows:
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U], one for every chunk, combined two by two."""
         m = self.shape[1]
-        if m > _TRIANGLE:
+        if m > TRIANGLE:
             return None
         self._settle()
         R = self._run(Triangular(self.scale))[0].R

@@ -17,12 +17,11 @@ import torch
 from dspnmf.rows._csr import csr_on_host, csr_rows, transposed
 from dspnmf.rows._model import GROUP, RandomCodes, RowModel, Slope, Sums
 from dspnmf.rows._tiles import PlainTiles, Tensor, Tiles
-from dspnmf.rows.array import ArrayRows
+from dspnmf.rows.array import TRIANGLE, ArrayRows
 from dspnmf.rows.small import HOST, Scalar, Small, dot
 
 _CHUNK = 2**26  # entries of X that are looked at in float64 at once
 _MEMORY_BOUND = 3.0  # what work on codes costs beside that on X, operation by operation
-_TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 
 
 class DeviceSmall:
@@ -265,7 +264,7 @@ class DeviceRows:
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U]."""
         m = self.shape[1]
-        if m > _TRIANGLE:
+        if m > TRIANGLE:
             return None
         U, R = self.codes, torch.empty(0, m + self.k, dtype=torch.float64, device=self._X.device)
         for i, X in self._chunks():

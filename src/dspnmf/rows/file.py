@@ -1,7 +1,8 @@
 """Rows in a file larger than memory: memory-mapped .npy, Zarr, HDF5.
 
 Memory: two slabs of X (see `dspnmf.rows.reading`), m x k and k x k arrays, at most 256 MiB for ``||X'X||^2`` once, and
-arrays of the codes' shape: three with hals, ten with newton-cg; where the codes go to a file, a group of their rows.
+arrays of the codes' shape: two with hals, eight and one of a byte an entry with newton-cg, one more with several starts
+or a checkpoint; where the codes go to a file, a group of their rows.
 hals reads X once an iteration, newton-cg twice.
 """
 

@@ -109,9 +109,10 @@ def _check_kind(X: Any) -> None:
     name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
     if not (hasattr(X, "shape") and hasattr(X, "dtype")):
         raise TypeError(f"X is a {name}, which holds arrays but is none: pass one of them, for example X['data'].")
-    if len(X.shape) != 2:
+    shape = tuple(X.shape or ())  # what h5py.Empty made has none
+    if len(shape) != 2:
         raise ValueError(
-            f"Expected 2D array, got {len(X.shape)}D array instead: X is a {name} of shape {tuple(X.shape)}, "
+            f"Expected 2D array, got {len(shape)}D array instead: X is a {name} of shape {shape}, "
             "but must have shape (n_samples, n_features)."
         )
 

@@ -19,6 +19,7 @@ from dspnmf.rows.device import DeviceRows
 from dspnmf.rows.places import Place, on_host
 
 _FLOATS = (torch.float32, torch.float64)
+_LAYOUTS = (torch.strided, torch.sparse_csr)
 
 
 def place_of(X: Any) -> Place:
@@ -32,7 +33,17 @@ def _samples(Z: torch.Tensor, V: Any) -> torch.Tensor:
     """``Z V`` where Z lives."""
     _validation.check_codes(Z, len(V))
     V = V if isinstance(V, torch.Tensor) else torch.as_tensor(on_host(V))
+    Z = Z if Z.dtype.is_floating_point else Z.to(V.dtype)
     return Z @ V.to(device=Z.device, dtype=Z.dtype)
+
+
+def _precise(X: torch.Tensor) -> torch.Tensor:
+    """X in float32 or float64: whole numbers become float64, other precisions are an error."""
+    if X.dtype in _FLOATS:
+        return X
+    if X.dtype.is_floating_point or X.dtype.is_complex:
+        raise ValueError(_validation.TENSOR_DTYPE.format(dtype=X.dtype))
+    return X.double()
 
 
 class HostTensor(Place):
@@ -43,11 +54,12 @@ class HostTensor(Place):
     def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         """As for NumPy arrays."""
         X = X.detach()
+        if X.layout not in _LAYOUTS:
+            raise ValueError(_validation.TENSOR_LAYOUT.format(layout=X.layout))
+        X = _precise(X)
         if X.layout == torch.sparse_csr:
             parts = (X.values().numpy(), X.col_indices().numpy(), X.crow_indices().numpy())
             return super().check(estimator, sparse.csr_array(parts, shape=tuple(X.shape)), reset=reset)
-        if X.layout != torch.strided:
-            raise ValueError(_validation.TENSOR_LAYOUT.format(layout=X.layout))
         return super().check(estimator, X.numpy(), reset=reset)
 
     def codes(self, codes: Any) -> Any:
@@ -78,13 +90,10 @@ class Device(Place):
         X = X.detach()
         if X.device.type != "cuda":
             raise ValueError(_validation.TENSOR_DEVICE.format(device=X.device))
-        if X.layout not in (torch.strided, torch.sparse_csr):
+        if X.layout not in _LAYOUTS:
             raise ValueError(_validation.TENSOR_LAYOUT.format(layout=X.layout))
         _validation.check_features(estimator, tuple(X.shape), reset=reset)
-        if X.dtype not in _FLOATS:
-            if X.dtype.is_floating_point or X.dtype.is_complex:
-                raise ValueError(_validation.TENSOR_DTYPE.format(dtype=X.dtype))
-            X = X.double()
+        X = _precise(X)
         values = X.values() if X.layout == torch.sparse_csr else X
         if values.numel() == 0:
             return X, 0.0
