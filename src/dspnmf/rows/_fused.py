@@ -8,14 +8,13 @@ import torch
 from triton import language as tl
 
 from dspnmf.rows import _triton as kernels
-from dspnmf.rows._tiles import PlainTiles, Tensor, inverse_diagonal
+from dspnmf.rows._tiles import SOLVE_SWEEPS, PlainTiles, Tensor, inverse_diagonal
 from dspnmf.rows.small import COMPONENT_SWEEPS, LONGEST, SETTLED
 
 _SPAN = 4096  # rows whose products one program adds up
 _LARGEST = 64  # components for which tiles fit on the chip (and compile in seconds)
 _PROGRAMS = 512  # that share a sweep over the components
 _GRAMS = 528  # programs of a k x k sum
-_SOLVE_SWEEPS = 5000
 _SOLVED = 1e-14  # squared relative change of a tile that is done
 
 
@@ -189,7 +188,7 @@ class FusedTiles(PlainTiles):
         U, width = torch.empty_like(G), 32
         off, inverse = self._curvature(S.float())
         kernels.solve[(self._grid(G.shape[1], width),)](
-            G, U, off, inverse, G.shape[1], _SOLVE_SWEEPS, _SOLVED, K=self._k, KP=self._kp, BM=width, num_warps=1
+            G, U, off, inverse, G.shape[1], SOLVE_SWEEPS, _SOLVED, K=self._k, KP=self._kp, BM=width, num_warps=1
         )
         return U
 

@@ -14,7 +14,7 @@ from dspnmf.rows.small import COMPONENT_SWEEPS, HOST, SETTLED
 
 Tensor = torch.Tensor
 _TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-14}  # relative change of a solved row's last sweep
-_SOLVE_SWEEPS = 5000
+SOLVE_SWEEPS = 5000
 
 
 def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
@@ -168,7 +168,7 @@ class PlainTiles:
         """Sweeps from zero until nothing changes; looked at every tenth."""
         S, inverse = self._inverse(S, G.dtype)
         Y = torch.zeros_like(G)
-        for done in range(_SOLVE_SWEEPS):
+        for done in range(SOLVE_SWEEPS):
             change = self._sweep(Y, G, S, inverse)
             if done % 10 == 9 and float(change) <= _TOLERANCE[G.dtype] ** 2 * float(_dot(Y, Y)):
                 break
