@@ -25,7 +25,7 @@ from dspnmf import _validation
 from dspnmf._threads import spread, team
 from dspnmf.rows._model import Array
 
-SLAB = 2**24
+SLAB = 2**22
 CHUNK = 2**28
 _WHOLE_BLOCKS = 128  # rows a kernel takes at once, at most: slabs are cut where its blocks end
 
