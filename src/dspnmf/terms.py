@@ -40,7 +40,7 @@ class State:
     Q: Array
     L: tuple[Array, ...] = ()
 
-    def on(self, small: Small) -> State:
+    def on_host(self, small: Small) -> State:
         """The same on the host."""
         return State(small.host(self.Vt), small.host(self.P), small.host(self.Q), tuple(map(small.host, self.L)))
 

@@ -307,7 +307,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows, objective = problem.rows, problem.objective
         s = State(run.state.Vt, *rows.sums())
         values = exact_values(rows, objective, s)
-        s, run = s.on(rows.small), run._replace(state=run.state.on(rows.small))
+        s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
         return {
             "n_components_": rows.k,

@@ -159,7 +159,7 @@ class Checkpoint:
             _write(archive, "fingerprint", self._fingerprint)
             runs = {"": Run(None, point.state, point.history, False)} | ({"best_": point.best} if point.best else {})
             for name, run in runs.items():
-                s = run.state.on(rows.small)
+                s = run.state.on_host(rows.small)
                 small = {**dict(zip(_MEMBERS, (s.Vt, s.P, s.Q), strict=True)), "history": np.array(run.history)}
                 for part, array in (small | {f"L{j}": L for j, L in enumerate(s.L)}).items():
                     _write(archive, name + part, array)

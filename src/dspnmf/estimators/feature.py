@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from dspnmf import _validation
 from dspnmf._validation import Allowed, number
-from dspnmf.estimators.checkpoint import codes_path, delivered, refuse
+from dspnmf.estimators.checkpoint import Checkpoint, codes_path, delivered, refuse
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dsp import DSPNMF
 from dspnmf.rows import ArrayRows
@@ -105,7 +105,7 @@ class FRNMF(ComponentFactorization):
         """Learn the components of X and return its codes; parameters as in `fit`."""
         _validation.check_parameters(self, self._allowed)
         _validation.check_place(self, place_of(X), everywhere=False)
-        path = codes_path(codes, X)
+        path = codes_path(codes, X, Checkpoint(checkpoint, checkpoint_every))
         if self.solver == "paper":
             refuse(self, 'solver="paper" has a loop of its own, use solver="auto"', checkpoint=checkpoint)
         X, largest = _validation.check_data(self, X, reset=True)

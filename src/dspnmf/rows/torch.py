@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scipy import sparse
 
 from dspnmf import _validation
+from dspnmf.rows._csr import csr_on_host
 from dspnmf.rows._model import Array
 from dspnmf.rows._protocol import Rows
 from dspnmf.rows.device import DeviceRows
@@ -57,10 +57,7 @@ class HostTensor(Place):
         if X.layout not in _LAYOUTS:
             raise ValueError(_validation.TENSOR_LAYOUT.format(layout=X.layout))
         X = _precise(X)
-        if X.layout == torch.sparse_csr:
-            parts = (X.values().numpy(), X.col_indices().numpy(), X.crow_indices().numpy())
-            return super().check(estimator, sparse.csr_array(parts, shape=tuple(X.shape)), reset=reset)
-        return super().check(estimator, X.numpy(), reset=reset)
+        return super().check(estimator, csr_on_host(X) if X.layout == torch.sparse_csr else X.numpy(), reset=reset)
 
     def codes(self, codes: Any) -> Any:
         """A tensor."""
