@@ -1,14 +1,14 @@
 """Rows in a file larger than memory: memory-mapped .npy, Zarr, HDF5.
 
-Memory: two slabs of X (see `dspnmf.rows.reading`), m x k and k x k arrays, at most 256 MiB for ``||X'X||^2`` once, and
-arrays of the codes' shape: two with hals, eight and one of a byte an entry with newton-cg, one more with several starts
-or a checkpoint; where the codes go to a file, a group of their rows.
+Memory: a slab of X a thread (see `dspnmf.rows.reading`), m x k and k x k arrays, at most 256 MiB for ``||X'X||^2``
+once, and arrays of the codes' shape: two with hals, eight and one of a byte an entry with newton-cg, one more with
+several starts or a checkpoint; where the codes go to a file, a group of their rows.
 hals reads X once an iteration, newton-cg twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,35 +86,27 @@ class FileRows(ArrayRows):
             self._forget()
 
     def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        slabs = ((slice(at, at + len(X)), (X,)) for at, X in self._slabs())
-        return self._in_parts(slabs, kernel, work, arrays, small, last)
+        def task(at: int, X: Array) -> Any:
+            here = (None if A is None else A[at : at + len(X)] for A in arrays)
+            X.flags.writeable = False  # as the kernels know X in memory
+            result = kernel(X, *here, *small, 0, len(X), self._block, *last)
+            self._forget()
+            return result if isinstance(result, tuple) else ()
+
+        return [self._file.each(task, work)]
 
     def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
         if self._shelf is None:
             return super()._spread(kernel, work, arrays, *small, last=last)
-        return self._in_parts(((part, ()) for part in self._groups()), kernel, work, arrays, small, last)
+        block, parts = self._block, []
+        for group in self._groups():
+            here, n = [None if A is None else A[group] for A in arrays], group.stop - group.start
 
-    def _in_parts(
-        self,
-        parts: Iterable[tuple[slice, Arrays]],
-        kernel: Any,
-        work: float,
-        arrays: Arrays,
-        small: tuple[Any, ...],
-        last: tuple[float, ...],
-    ) -> list[Any]:
-        """Run a kernel part by part; its results, added up."""
-        block, total = self._block, None
-        for rows, X in parts:
-            here = (*X, *(None if A is None else A[rows] for A in arrays))
-            n = rows.stop - rows.start
-
-            def task(lo: int, hi: int, here: Arrays = here) -> Any:
+            def task(lo: int, hi: int, here: Any = here) -> Any:
                 return kernel(*here, *small, lo, hi, block, *last)
 
-            for result in spread(task, n, work * n / self.shape[0], block):
-                total = result if total is None else tuple(a + b for a, b in zip(total, result, strict=True))
-        return [total]
+            parts += spread(task, n, work * n / self.shape[0], block)
+        return parts
 
     def _forget(self) -> None:
         if self._shelf is not None:

@@ -1,20 +1,21 @@
-"""X in a file, read in slabs: as many rows as are at hand at once. The next slab is read while one is worked on.
+"""X in a file, read in slabs: as many rows as are at hand at once. One slab is read while another is worked on.
 
 Requirements: X is a memory map of a .npy or raw file, a Zarr array or an HDF5 dataset, two-dimensional, of numbers.
 What is not float32 or float64 in this machine's byte order becomes so slab by slab, as scikit-learn would have it. A
 memory map with contiguous rows is read through its file, not through the map: then its pages do not count as memory.
 
-Two slabs are held at a time, of `SLAB` bytes each, or of as many as the rows of one chunk have (at most `CHUNK`).
+Every thread holds a slab of `SLAB` bytes; where the rows of one chunk have more (at most `CHUNK`), the threads share
+two slabs of that size.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ _CHUNKS_TOO_TALL = (
 )
 
 Read = Callable[[int, int, Array], None]  # rows lo to hi into an array
+Task = Callable[[int, Array], tuple[Any, ...]]  # the number of the first of some rows, and these rows
 
 
 class Facts(NamedTuple):
@@ -82,6 +84,35 @@ class FileData:
                     coming = reader.submit(read, at + step, min(at + 2 * step, n), buffers[0])
                 yield at, here[: min(step, n - at)]
 
+    def each(self, task: Task, operations: float) -> Any:
+        """What `task` returns for all rows, added up; every thread reads the slabs it works on.
+
+        Slabs taller than need be (whole chunks of the file) are held once and shared instead, with read-ahead.
+        """
+        n, step = self.shape[0], self.step
+        if step * self.shape[1] * self.dtype.itemsize <= SLAB:
+            return _summed(spread(partial(self._own_slabs, task), -(-n // step), operations))
+
+        def share(at: int, X: Array) -> list[Any]:
+            work = operations * len(X) / n
+            return spread(lambda lo, hi: task(at + lo, X[lo:hi]), len(X), work, _WHOLE_BLOCKS)
+
+        return _summed(part for at, X in self.slabs() for part in share(at, X))
+
+    def _own_slabs(self, task: Task, lo: int, hi: int) -> Any:
+        """The sum over slabs `lo` to `hi`, by the calling thread alone."""
+        ends = min(hi * self.step, self.shape[0])
+        buffer = np.empty((self.step, self.shape[1]), self.dtype)
+
+        def parts(read: Read) -> Iterator[Any]:
+            for at in range(lo * self.step, ends, self.step):
+                X = buffer[: min(self.step, ends - at)]
+                read(at, at + len(X), X)
+                yield task(at, X)
+
+        with self._source.opened() as read:
+            return _summed(parts(read))
+
     def survey(self, estimator: Any) -> Facts:
         """Largest entry, sum and sum of squares; an error that names the first cell that is not allowed."""
         from dspnmf import kernels
@@ -102,6 +133,11 @@ class FileData:
                     total, squares = total + part[0], squares + part[1]
         self.facts = Facts(largest, unit, total, squares)
         return self.facts
+
+
+def _summed(parts: Iterable[Any]) -> Any:
+    """Tuples added up, number by number."""
+    return reduce(lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)), parts)
 
 
 def _check_kind(X: Any) -> None:
