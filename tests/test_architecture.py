@@ -14,10 +14,11 @@ import dspnmf
 PACKAGE = Path(dspnmf.__file__).parent
 # Lower layers know nothing of higher ones; modules of one layer may use each other.
 LAYERS = (
-    {"rows", "kernels", "graphs", "_files", "_threads", "_validation", "metrics", "datasets"},
+    {"rows", "kernels", "graphs", "_files", "_threads", "_validation", "metrics", "datasets", "readers", "stability"},
     {"start", "terms"},
     {"solver", "rules", "sinkhorn"},
     {"estimators"},
+    {"persistence", "plot"},
     {"paper"},
     {"report"},
     {"cli"},

@@ -1,0 +1,57 @@
+"""What a file of data becomes: numbers, and the names that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples x features, with names and columns that are no features.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Numbers: float32 or float64, and whatever sign the file has; NaN where a cell was empty.
+    features : ndarray of str, shape (n_features,)
+        Names of the features.
+    index : ndarray of str, shape (n_samples,)
+        Names of the samples: those of the file, or their numbers.
+    index_name : str
+        What the index is called; "" where the file has none.
+    columns : mapping of str to ndarray of shape (n_samples,)
+        Columns that are no features (labels, remarks), by name.
+    label : str or None
+        Which of `columns` holds the labels.
+    grid : (int, int) or None
+        Rows and columns of the map the samples were taken from, line by line (a cube of pixels x bands).
+    picture : (int, int) or None
+        Height and width of the image the features are the pixels of, line by line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspnmf.readers import Table
+    >>> table = Table(np.eye(2), np.array(["a", "b"]), np.array(["0", "1"]))
+    >>> table.labels is None
+    True
+    """
+
+    X: Any
+    features: NDArray[np.str_]
+    index: NDArray[np.str_]
+    index_name: str = ""
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    label: str | None = None
+    grid: tuple[int, int] | None = None
+    picture: tuple[int, int] | None = None
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The column of labels, if there is one."""
+        return None if self.label is None else self.columns[self.label]
