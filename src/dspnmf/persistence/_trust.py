@@ -32,7 +32,6 @@ _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselve
     f"sklearn.model_selection._split.{name}"
     for name in ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit", "LeaveOneOut")
 )
-PIPELINE = "sklearn.pipeline.Pipeline"
 
 
 def skops() -> Any:
