@@ -1,7 +1,7 @@
 """What a model file may hold. Anything else is refused by its name, before any of it is imported or built.
 
-Two walls, each enough on its own: `named` looks at every object the file describes, and lets only a few kinds of
-skops's nodes through, each with the packages its types may come from; then skops does its own audit.
+Two walls: `refused` looks at every object the file describes, and lets only a few kinds of skops's nodes through, each
+with the packages its types may come from; then skops does its own audit, with the explicit list in `trusted`.
 """
 
 from __future__ import annotations
