@@ -88,6 +88,7 @@ def launched(profile: Path) -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.get("about:blank")  # the page it starts with asks for files of its own
     yield Browser(driver)
     driver.quit()
 

@@ -7,7 +7,6 @@ the reconstruction error is measured on rows completed by the fit's own ZV.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ SHOWN = 3000  # rows at most in the scatter plot
 CELLS = 240_000  # codes at most in the scatter plot
 PAIRS = 1500  # pairs of rows in the structure plot
 WORK = 2e11  # multiplications at most for the structure of all rows
+_SPARSE = 10  # what one costs where X is sparse
 _ALIKE = ("max_iter", "tol", "n_init", "normalize", "missing")  # what the yardstick shares with the model
 
 Rows = NDArray[np.intp]
@@ -36,7 +36,7 @@ Yardstick = tuple[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted estimator with its codes; `V` is None where there are no components, or none that rebuild X."""
+    """A fitted estimator with its codes; `V` is None where there are no components."""
 
     name: str
     model: Any
@@ -76,7 +76,7 @@ class Case:
 
     def data(self, fit: Fit, rows: Rows) -> Any:
         """These rows of X; cells that are missing come from the fit."""
-        X = self.table.X if len(rows) == self.shape[0] else self.table.X[rows]
+        X = self.table.X if rows is self.basis and len(rows) == self.shape[0] else self.table.X[rows]
         return completed(X, fit.Z[rows], fit.V) if self.missing else X
 
 
@@ -180,8 +180,7 @@ def _fit(model: Any, table: Table, Z: Any, label: str = "{}") -> Fit:
     for what, found, asked in (("names of features", table.features, m), ("names of samples", table.index, n)):
         if len(found) != asked:
             raise ValueError(f"The table has {len(found)} {what} for {asked}: give one for each.")
-    columns: Mapping[str, Any] = table.columns
-    for column, values in columns.items():
+    for column, values in table.columns.items():
         if len(values) != n:
             raise ValueError(f"Column {column!r} has {len(values)} values for {n} samples: give one for each.")
     return Fit(name, model, Z, V, label.format(name))
@@ -205,9 +204,8 @@ def _light(X: Any) -> bool:
     """Whether the structure of all rows takes moments: n m min(n, m) multiplications, fewer where X is sparse."""
     if not sparse.issparse(X):
         return float(X.shape[0]) * X.shape[1] * min(X.shape) <= WORK
-    per_row = np.bincount(X.nonzero()[0], minlength=X.shape[0]).astype(np.float64)
-    per_column = np.bincount(X.nonzero()[1], minlength=X.shape[1]).astype(np.float64)
-    return 10 * float(min(per_row @ per_row, per_column @ per_column)) <= WORK
+    per_row, per_column = (np.bincount(at).astype(np.float64) for at in X.nonzero())
+    return _SPARSE * float(min(per_row @ per_row, per_column @ per_column)) <= WORK
 
 
 def _pairs(rows: Rows, rng: np.random.RandomState) -> tuple[Rows, Rows]:

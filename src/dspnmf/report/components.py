@@ -152,11 +152,7 @@ def bars(case: Case) -> list[tuple[str, list[Bar]]]:
         order = np.argsort(-np.abs(V[a]), kind="stable")
         if m > ALL_BARS:
             order = order[: max(1, min(TOP_BARS, np.count_nonzero(V[a])))]
-        longest = (
-            np.abs(V[a, order]).max(initial=0.0)
-            if beside is None
-            else max(np.abs(V[a, order]).max(initial=0.0), np.abs(beside[a, order]).max(initial=0.0))
-        )
+        longest = max(float(np.abs(A[a, order]).max()) for A in (V, beside) if A is not None)
         share = 100 / longest if longest > 0 else 0.0
         result.append((f"Component {a + 1}", [
             Bar(

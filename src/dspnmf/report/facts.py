@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from dspnmf import metrics
-from dspnmf.report.case import Case, Fit, Rows, completed, examine
+from dspnmf.report.case import Case, Fit, examine
 
 if TYPE_CHECKING:
     from dspnmf.readers import Table
@@ -132,25 +132,21 @@ def reconstruction_error(case: Case, fit: Fit) -> float | None:
 
 def unit(case: Case, fit: Fit) -> float:
     """The c of ``min_c ||XX' - c ZZ'||``: the unit in which similarities of codes are those of X."""
-    rows: Rows = case.basis
-    X, Z = case.data(fit, rows), fit.Z[rows]
+    X, Z = case.data(fit, case.basis), fit.Z[case.basis]
     codes = float(np.linalg.norm(Z.T @ Z) ** 2)
     return float(np.linalg.norm(np.asarray(X.T @ Z)) ** 2) / codes if codes > 0 else 0.0
 
 
 def products(case: Case, fit: Fit) -> tuple[Any, Any]:
     """x_i . x_j and c z_i . z_j for the pairs of rows that were drawn."""
-    found = []
-    for rows in case.pairs:
-        X = case.table.X[rows]
-        found.append(completed(X, fit.Z[rows], fit.V) if case.missing else X)
-    first, second = found
-    if sparse.issparse(first):
-        similarities = np.asarray(first.multiply(second).sum(axis=1)).ravel()
-    else:
-        similarities = np.einsum("ij,ij->i", first, second, dtype=np.float64)
+    step = max(1, _BLOCK // case.shape[1])
+    found = [np.empty(0)]
+    for i in range(0, len(case.pairs[0]), step):
+        first, second = (case.data(fit, rows[i : i + step]) for rows in case.pairs)
+        both = first.multiply(second) if sparse.issparse(first) else np.multiply(first, second, dtype=np.float64)
+        found.append(np.asarray(both.sum(axis=1), dtype=np.float64).ravel())
     codes = np.einsum("ij,ij->i", *(fit.Z[rows] for rows in case.pairs))
-    return similarities.astype(np.float64), unit(case, fit) * codes
+    return np.concatenate(found), unit(case, fit) * codes
 
 
 def _written(value: Any) -> Any:

@@ -19,7 +19,7 @@ from dspnmf.report.facts import Facts, facts_of
 from dspnmf.report.numbers import described, headline, heat, measures, spoken
 from dspnmf.report.page import Assets, render, require
 from dspnmf.report.quality import convergence, neighbours, structure
-from dspnmf.report.texts import capital
+from dspnmf.report.texts import capital, counted
 
 if TYPE_CHECKING:
     from dspnmf.readers import Table
@@ -83,8 +83,11 @@ def fit_report(
     True
     """
     require()
+    if facts is not None and facts["yardstick"] is None:
+        yardstick = False
     case = examine(model, table, Z, yardstick, random_state)
-    facts = facts_of(case) if facts is None else facts
+    if facts is None or (case.yardstick is None) != (facts["yardstick"] is None):
+        facts = facts_of(case)
     text = render("fit.html", ASSETS, **_content(case, facts, title, dict(settings or {})))
     return text.encode("utf-8", "replace").decode("utf-8")  # names may hold halves of characters
 
@@ -135,10 +138,10 @@ def write_fit_report(
 def _content(case: Case, facts: Facts, title: str | None, settings: dict[str, str]) -> dict[str, Any]:
     """What the template shows."""
     kind = components.kind_of(case)
-    codes = scatter(case)
+    n, m = case.shape
     return {
         "title": title or f"{facts['method']} of rank {facts['rank']}",
-        "over": f"A fit of {case.shape[0]:,} samples × {case.shape[1]:,} features",
+        "over": f"A fit of {counted(n, 'sample')} × {counted(m, 'feature')}",
         "headline": headline(facts),
         "fits": [capital(fit.label) for fit in case.fits],
         "measures": measures(facts),
@@ -150,12 +153,12 @@ def _content(case: Case, facts: Facts, title: str | None, settings: dict[str, st
         "left_out": components.left_out(case),
         "spectra": components.spectra(case) if kind == "spectra" else None,
         "bars": components.bars(case) if kind == "bars" else [],
-        "all_bars": case.shape[1] <= components.ALL_BARS,
+        "all_bars": m <= components.ALL_BARS,
         "pictures": components.pictures(case) if kind == "pictures" else [],
         "maps": components.maps(case),
-        "codes": codes,
+        "codes": scatter(case),
         "shown": len(case.shown),
-        "total": case.shape[0],
+        "total": n,
         "structure": structure(case),
         "neighbours": neighbours(case),
         "matrices": heat(case),

@@ -13,7 +13,7 @@ from scipy import sparse
 from dspnmf.report.codes import COLUMNS
 from dspnmf.report.grids import MISSING, Value
 from dspnmf.report.images import picture
-from dspnmf.report.texts import amount, capital, percent, share
+from dspnmf.report.texts import amount, capital, counted, percent, share
 
 if TYPE_CHECKING:
     from dspnmf.report.case import Case
@@ -70,8 +70,7 @@ def headline(facts: Facts) -> str:
 
     losses = {"structure_error": "of the similarities between samples", "reconstruction_error": "of the data"}
     said = [f"{percent(facts[n])} {what}{beside(n)}" for n, what in losses.items() if facts[n] is not None]
-    count = "1 component" if facts["rank"] == 1 else f"{facts['rank']} components"
-    sentence = f"With {count}, {facts['method']} loses {' and '.join(said)}."
+    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} loses {' and '.join(said)}."
     if facts["converged"] is False:
         sentence += f" It had not converged after {facts['iterations']:,} iterations."
     return sentence
@@ -122,7 +121,7 @@ def described(case: Case, facts: Facts) -> list[tuple[str, str]]:
     labels = case.table.labels
     objective = facts["objective"]
     found = [
-        ("Data", f"{n:,} samples × {m:,} features, {kind}, {X.dtype}"),
+        ("Data", f"{counted(n, 'sample')} × {counted(m, 'feature')}, {kind}, {X.dtype}"),
         ("Missing", missing),
         ("Labels", "" if labels is None else f"column {case.table.label}"),
         ("Method", f"{facts['method']}, rank {facts['rank']}"),

@@ -60,14 +60,17 @@ def _how(model: Any, history: Any) -> str:
 def structure(case: Case) -> Figure:
     """Similarities of pairs of samples: in the data against in the codes, the yardstick's beside."""
     found = {fit.label: products(case, fit) for fit in case.fits}
-    ends = [float(f(np.concatenate([*x, [0.0]]))) for f in (np.min, np.max) for x in [_flat(found)]]
+    numbers = np.concatenate([*(x for pair in found.values() for x in pair), [0.0]])
+    ends = float(numbers.min()), float(numbers.max())  # the same in every panel
     names = case.table.index
-    notes = tuple(f"{cut(names[i])} and {cut(names[j])}" for i, j in zip(*case.pairs, strict=True))
+    notes = [f"samples {cut(names[i])} and {cut(names[j])}" for i, j in zip(*case.pairs, strict=True)]
     charts = []
     for fit, style in zip(case.fits, _STYLES, strict=False):
         x, y = found[fit.label]
-        points = Series(fit.label, _tuple(x), _tuple(y), kind="points", style=style, notes=notes, size=2.4)
-        line = Series("equal", tuple(ends), tuple(ends), kind="path")
+        order = np.argsort(x, kind="stable")  # keys go from left to right
+        told = tuple(notes[i] for i in order)
+        points = Series(fit.label, _tuple(x[order]), _tuple(y[order]), "points", style=style, notes=told, size=2.4)
+        line = Series("equal", ends, ends, kind="path")
         axes = Axis("xᵢ·xⱼ in the data"), Axis("c uᵢ·uⱼ in the codes")
         series = (points, line) if notes else ()
         charts.append(Chart(_title(case, fit), *axes, series, height=400, empty="One sample has no pairs."))
@@ -79,7 +82,7 @@ def structure(case: Case) -> Figure:
             f"Each point is a pair of samples: {drawn}. To the right the inner product of their data, upwards that of "
             "their codes, in the one unit c that fits best. Where the codes keep the similarities, points lie on the "
             "line.",
-            *_rows(case, len(case.basis), "The unit c and the structure error are"),
+            *_rows(case, len(case.basis), "The unit c and the structure error are measured"),
         ),
         (View("", tuple(charts)),),
     )
@@ -107,7 +110,7 @@ def neighbours(case: Case) -> Figure | None:
         "Trustworthiness: 1 less a penalty for neighbours in the codes that are none in the data, the higher the "
         "farther they come from (Venna & Kaski 2001)."
     )
-    rows = _rows(case, n, "Neighbours are searched and measured")
+    rows = _rows(case, n, "Neighbours are searched")
     return Figure("neighbours", "Neighbours kept", (said, *rows), (View("", charts),))
 
 
@@ -143,11 +146,6 @@ def _all(case: Case) -> int:
     """How many pairs there are."""
     n = len(case.basis)
     return n * (n - 1) // 2
-
-
-def _flat(found: dict[str, tuple[Any, Any]]) -> list[Any]:
-    """Every number of every panel."""
-    return [numbers for pair in found.values() for numbers in pair]
 
 
 def _tuple(values: Any) -> tuple[float, ...]:

@@ -68,3 +68,12 @@ def capital(text: str) -> str:
     'Plain NMF'
     """
     return text[:1].upper() + text[1:]
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "sample"), counted(1797, "sample")
+    ('1 sample', '1,797 samples')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -2,11 +2,11 @@
 // Draws one chart into an SVG of the size it is shown at, so that text keeps its size on every screen.
 
 const SVG = "http://www.w3.org/2000/svg";
-const LOWEST = 272; // pixels: no chart is lower
+const NARROW = 272; // pixels: charts wider than this are no taller than wide
 const EDGE = { top: 30, right: 14, bottom: 46 };
 const INSET = 9; // between the frame and the outermost points
 const ZERO_GAP = 34; // between a zero and the rest of a logarithmic axis
-const LETTER = 7; // pixels, about
+const LETTER = 7.7; // pixels of a digit in the widest of the fonts
 const CROWDED = 26; // pixels between the markers of a long line
 
 const MARKERS = [
@@ -63,7 +63,7 @@ function marked(series) {
 
 /** Draw a chart `width` pixels wide, no taller than wide. Returns its node and the points that can be pointed at. */
 function drawChart(chart, width, few, id) {
-  const height = Math.min(chart.height, Math.max(LOWEST, width));
+  const height = Math.min(chart.height, Math.max(NARROW, width));
   const svg = svgNode("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "chart", role: "group", "aria-roledescription": "chart" });
   svg.setAttribute("aria-label", `${chart.title}: ${chart.y.label} against ${chart.x.label}. Arrow keys read the points.`);
   const frame = makeFrame(chart, width, height, few);
@@ -86,7 +86,7 @@ function makeFrame(chart, width, height, few) {
   const [top, bottom] = [EDGE.top, height - EDGE.bottom];
   const y = makeScale(chart.y, ys, bottom - INSET, top + INSET, 0);
   const yTicks = y.ticks(5);
-  const left = 10 + LETTER * Math.max(2, ...yTicks.map((tick) => tick.label.length));
+  const left = Math.ceil(10 + LETTER * Math.max(2, ...yTicks.map((tick) => tick.label.length)));
   const right = width - EDGE.right;
   const x = makeScale(chart.x, xs, left + INSET, right - INSET, ZERO_GAP);
   return { top, bottom, left, right, height, x, y, yTicks, xTicks: spaced(x, x.ticks(Math.floor((right - left) / 52))) };

@@ -2,6 +2,7 @@
 // The scatter plot of the codes: the reader chooses two axes and what colours mean; the figure does the rest.
 
 const NO_VALUE = "no value";
+const READ = 8; // columns that are read out, and the one that gives the colours
 const LOOKS = [0, 3, 5, 6, 7, 2, 8, 1, 4, 9, 10, 11]; // styles, colours first
 
 class CodesView extends FigureView {
@@ -77,7 +78,8 @@ class CodesView extends FigureView {
   readings(chart, point) {
     const sample = point.series.ids[point.i];
     const value = (column) => (column.ordered ? this.number(column.values[sample]) : column.levels[column.of[sample]]);
-    return [...super.readings(chart, point), ...this.data.columns.map((column) => [column.name, value(column)])];
+    const told = this.data.columns.filter((_, i) => i < READ || i === this.colour);
+    return [...super.readings(chart, point), ...told.map((column) => [column.name, value(column)])];
   }
 
   number(value) {

@@ -3,6 +3,7 @@
 
 const FEW = 3; // bands are always shown up to so many series, beyond only for the one that is pointed at
 const LEGEND_SIZE = 4; // of its markers, whatever their size in the plot
+const BAR = 48; // pixels at the top of the window that are taken
 const REACH = 40; // pixels from the pointer within which a point is read out
 let charts = 0;
 
@@ -219,7 +220,8 @@ class FigureView {
     const { offsetWidth: width, offsetHeight: height } = this.tip;
     const left = Math.min(Math.max(0, x - width / 2), own.width - width);
     this.tip.style.left = `${left}px`;
-    this.tip.style.top = `${y - height - 14}px`;
+    const above = box.top + point.py - height - 14 > BAR;
+    this.tip.style.top = `${above ? y - height - 14 : y + 18}px`;
   }
 
   leave() {
