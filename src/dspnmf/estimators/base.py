@@ -249,7 +249,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                 update.recall(point.memory)
             run = self._descend(X, problem, update, context, keeper, point)
             context.call_on_fit_task_end(estimator=self, X=X)
-            best, point = run if best is None or run.history[-1] < best.history[-1] else best, None
+            best, point = run.better(best, rows.small), None
         assert best is not None
         rows.begin(best.codes)
         return best

@@ -92,6 +92,9 @@ class DSPNMF(ComponentFactorization):
         ``||XX' - lam UU'||`` (Frobenius).
     n_iter_ : int
         Iterations of the best start.
+    stability_ : ndarray of shape (n_components,) or None
+        How well each component came back from the other starts: its mean cosine with its partners there
+        (`dspnmf.stability.stability`). None with one start (``n_init=1``), and in starts that are still being made.
     n_components_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -227,7 +230,7 @@ class NMF(ComponentFactorization):
 
     Attributes
     ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, stability_, n_components_
         As in `DSPNMF`.
 
     Examples
