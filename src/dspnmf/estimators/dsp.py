@@ -11,7 +11,7 @@ from scipy import sparse
 from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Problem, Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.stream import Streaming
 from dspnmf.rows import ArrayRows, Operator, Rows
 from dspnmf.rows._model import Array
 from dspnmf.rows.places import as_rows
@@ -29,7 +29,7 @@ def with_unit_rows(X: Any, scale: float) -> Any:
     return np.hstack([X, (X64 * (scale / np.where(lengths > 0, lengths, 1.0))).astype(X.dtype)])
 
 
-class DSPNMF(ComponentFactorization):
+class DSPNMF(Streaming):
     """Non-negative matrix factorization that preserves the similarities between samples.
 
     Minimises, over codes U (n x k) and components V (k x m), both non-negative,
@@ -73,6 +73,9 @@ class DSPNMF(ComponentFactorization):
     normalize : bool, default=False
         Scale components to unit length after the fit, and codes so that their product is unchanged. Objective and
         errors are those of the factors before this.
+    forget_factor : float, default=1.0
+        What is left of the weight of earlier rows when `partial_fit` adds a batch, > 0 and <= 1; 1 forgets nothing.
+        `fit` does not use it.
     random_state : int, RandomState or None, default=None
         Seed of the start.
     verbose : int, default=0
@@ -91,9 +94,19 @@ class DSPNMF(ComponentFactorization):
     structure_err_ : float
         ``||XX' - lam UU'||`` (Frobenius).
     n_iter_ : int
-        Iterations of the best start.
+        Iterations of the best start; after a later `partial_fit` those of its batch.
+    n_samples_seen_ : int
+        Rows learned from: those of `fit`, or of every batch so far.
+    n_steps_ : int
+        Batches so far; a `fit` counts as one.
     n_components_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
+
+    Notes
+    -----
+    `partial_fit` learns from batches of rows and keeps sums only. The structure term then means what it means in a
+    `fit` on all rows seen so far (with ``forget_factor < 1``: each with the weight it has left), so its share grows
+    with their number. `objective_`, `objective_history_` and `structure_err_` do not exist after it.
 
     References
     ----------
@@ -114,7 +127,7 @@ class DSPNMF(ComponentFactorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **ComponentFactorization._allowed,
+        **Streaming._allowed,
         "alpha": number(0),
         "lam": number(0, strict=True),
         "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
@@ -137,12 +150,14 @@ class DSPNMF(ComponentFactorization):
         tol: float = 1e-4,
         inner_iter: int | str = "auto",
         normalize: bool = False,
+        forget_factor: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
             n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         )
+        self.forget_factor = forget_factor
         self.alpha = alpha
         self.lam = lam
         self.similarity = similarity
@@ -208,7 +223,7 @@ class DSPNMF(ComponentFactorization):
         return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}
 
 
-class NMF(ComponentFactorization):
+class NMF(Streaming):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
 
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
@@ -222,12 +237,12 @@ class NMF(ComponentFactorization):
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
-    n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+    n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
     ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_samples_seen_, n_steps_, n_components_
         As in `DSPNMF`.
 
     Examples
@@ -254,12 +269,14 @@ class NMF(ComponentFactorization):
         tol: float = 1e-4,
         inner_iter: int | str = "auto",
         normalize: bool = False,
+        forget_factor: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
             n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         )
+        self.forget_factor = forget_factor
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         rows = as_rows(X, self.n_components, scale)
