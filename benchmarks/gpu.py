@@ -74,7 +74,7 @@ def descent(X, U, V, inner):
 
 def objective_of(X, U, V, objective) -> float:
     """The objective of given factors, from sums in float64."""
-    from dspnmf.terms import State
+    from dspnmf.state import State
 
     P = sum(X[i : i + 2**17].double().T @ U[i : i + 2**17].double() for i in range(0, len(X), 2**17))
     return float(objective.value(State(V.T.double(), P, U.double().T @ U.double())))

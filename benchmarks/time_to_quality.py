@@ -16,7 +16,8 @@ import _report
 from dspnmf._threads import team
 from dspnmf.rows import ArrayRows
 from dspnmf.solver import Descent, NewtonCG, iterate
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction, State
+from dspnmf.state import State
+from dspnmf.terms import GramSimilarity, Objective, Reconstruction
 
 REFERENCE_PRODUCT = 0.9e-3
 PLANC = {10: (60e-3, 3.0844e8), 20: (120e-3, 82_515.0)}

@@ -15,7 +15,7 @@ PACKAGE = Path(dspnmf.__file__).parent
 # Lower layers know nothing of higher ones; modules of one layer may use each other.
 LAYERS = (
     {"rows", "kernels", "graphs", "_files", "_threads", "_validation", "metrics", "datasets", "readers", "stability"},
-    {"start", "terms"},
+    {"start", "state", "terms"},
     {"solver", "rules", "sinkhorn"},
     {"estimators"},
     {"persistence", "plot"},

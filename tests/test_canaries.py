@@ -10,7 +10,8 @@ import pytest
 from dspnmf import DSPNMF, rules
 from dspnmf.estimators import base
 from dspnmf.rows import RowModel, Sums, small
-from dspnmf.terms import GramSimilarity, Quartic, State
+from dspnmf.state import State
+from dspnmf.terms import GramSimilarity, Quartic
 from test_solver import check_never_up, rounding
 from test_terms import check_gradient, check_quartic, problem
 

@@ -10,7 +10,8 @@ from dspnmf import DSPNMF, NMF
 from dspnmf.rows import ArrayRows
 from dspnmf.rows.small import best_step, components
 from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, iterate
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction, State
+from dspnmf.state import State
+from dspnmf.terms import GramSimilarity, Objective, Reconstruction
 
 MONOTONE = ("newton-cg", "hals", "mm")
 

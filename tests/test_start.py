@@ -8,7 +8,8 @@ from scipy import sparse
 
 from dspnmf import DSPNMF, NMF, start
 from dspnmf.estimators.base import INITS
-from dspnmf.terms import GramSimilarity, State
+from dspnmf.state import State
+from dspnmf.terms import GramSimilarity
 
 
 @pytest.mark.parametrize("init", [init for init in INITS if init != "custom"])

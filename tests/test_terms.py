@@ -7,7 +7,8 @@ import pytest
 
 import reference
 from dspnmf.rows import ArrayRows, Sums
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction, State, Term
+from dspnmf.state import State
+from dspnmf.terms import GramSimilarity, Objective, Reconstruction, Term
 
 
 def problem(seed: int = 0, n: int = 9, m: int = 7, k: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf.rows._model import Array
@@ -99,6 +99,16 @@ def check_weights_finite(estimator: Any, name: str, weights: NDArray[Any]) -> No
         )
 
 
+def check_complete(estimator: Any, like_gram: bool) -> None:
+    """Similarities of incomplete rows."""
+    if not like_gram:
+        shown = repr(estimator.similarity) if isinstance(estimator.similarity, str) else "a matrix"
+        raise ValueError(
+            f'X has missing cells, and similarity={shown} needs complete rows: use similarity="gram", or fill them '
+            '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
+        )
+
+
 def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) -> None:
     """Transform of a graph method needs a graph that can be extended to new rows."""
     if not (isinstance(value, str) and value in known):
@@ -135,6 +145,12 @@ def check_place(estimator: Any, place: Any, *, everywhere: bool) -> None:
             f"init={estimator.init!r} needs a singular value decomposition of X in memory, but X is {place.name}: "
             'use init="random".'
         )
+    for name, wanted in (("missing", "error"), ("label_weight", 0)):
+        if getattr(estimator, name, wanted) != wanted:
+            raise ValueError(
+                f"{name}={getattr(estimator, name)!r} needs all of X in memory, but X is {place.name}: "
+                f"leave it at {wanted!r}, or pass a NumPy array or a SciPy sparse matrix."
+            )
     similarity = getattr(estimator, "similarity", "gram")
     if not (isinstance(similarity, str) and similarity == "gram"):
         shown = repr(similarity) if isinstance(similarity, str) else "a matrix"
@@ -175,20 +191,33 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-    values = X.data if sparse.issparse(X) else X
+    values = _values(X)
+    if has_missing(estimator, X):
+        values = values[~np.isnan(values)]
+        if values.size == 0:
+            raise ValueError(f"All {X.shape[0]} x {X.shape[1]} cells of X are missing: there is nothing to learn from.")
     if values.size == 0:
         return X, 0.0
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high < np.inf):
-        raise ValueError(bad_cell(type(estimator).__name__, *first_bad_cell(X)))
+        raise ValueError(bad_cell(type(estimator).__name__, *first_bad_cell(X, skip=values.size < _values(X).size)))
     return X, high
 
 
-def first_bad_cell(X: Any) -> tuple[int, int, float]:
-    """Row, column and value of the first cell that is negative, NaN or infinite."""
+def _values(X: Any) -> NDArray[Any]:
+    return X.data if sparse.issparse(X) else X
+
+
+def has_missing(estimator: Any, X: Any) -> bool:
+    """Whether cells of X are NaN, and the estimator takes that for missing."""
+    return getattr(estimator, "missing", "error") == "mask" and bool(_values(X).size) and np.isnan(_values(X).min())
+
+
+def first_bad_cell(X: Any, *, skip: bool = False) -> tuple[int, int, float]:
+    """Row, column and value of the first cell that is negative, NaN (unless to be skipped) or infinite."""
     matrix = X.tocoo() if sparse.issparse(X) else X
     values = matrix.data if sparse.issparse(X) else matrix
-    where = np.argwhere(~((values >= 0) & (values < np.inf)))[0]
+    where = np.argwhere(~((values >= 0) & (values < np.inf)) & ~(skip & np.isnan(values)))[0]
     row, column = (matrix.row[where[0]], matrix.col[where[0]]) if sparse.issparse(X) else where
     return int(row), int(column), values[tuple(where)]
 
@@ -198,68 +227,14 @@ def bad_cell(name: str, row: int, column: int, value: float) -> str:
     cell = f"X[{row}, {column}] = {value}"
     if np.isnan(value):
         return (
-            f"Input X contains NaN, first at {cell}. {name} needs every value: "
-            "fill or drop the cells (for example with sklearn.impute.SimpleImputer)."
+            f"Input X contains NaN, first at {cell}. {name} needs every value: fill or drop the cells (for example "
+            'with sklearn.impute.SimpleImputer), or use DSPNMF or NMF with missing="mask", in memory.'
         )
     if np.isinf(value):
         return f"Input X contains infinity, first at {cell}. {name} needs finite values: clip or drop these cells."
     return (
         f"Negative values in data passed to {name}: first at {cell}, but all entries must be >= 0. "
         "Shift or rescale the features (for example with sklearn.preprocessing.MinMaxScaler)."
-    )
-
-
-def check_dask(name: str, X: Any) -> None:
-    """A Dask array of numbers, samples x features."""
-    if not type(X).__module__.startswith("dask.array"):
-        raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__qualname__}, but {name} takes Dask arrays only: pass "
-            "X.to_dask_array(lengths=True) for a data frame, dask.array.from_array or from_delayed otherwise."
-        )
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: X has shape {X.shape}, but {name} needs samples x "
-            "features. Use X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
-        )
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"X has dtype {X.dtype}, but {name} needs real numbers: use X.astype(float).")
-
-
-def check_no_codes_path(path: Any) -> None:
-    """Codes of a Dask array are written by Dask, chunk by chunk, where the chunks are."""
-    if path is not None:
-        raise ValueError(
-            f"codes={str(path)!r} is for files, but X is a Dask array, whose codes are one too: leave it out, and "
-            "write what fit_transform or transform returns with its to_zarr(path)."
-        )
-
-
-def check_not_empty(name: str, shape: tuple[int, int]) -> None:
-    """Something to fit."""
-    if not min(shape):
-        what = "sample(s)" if shape[0] == 0 else "feature(s)"
-        raise ValueError(f"Found array with 0 {what} (shape={shape}) while a minimum of 1 is required by {name}.")
-
-
-def warn_column_chunks(X: Any) -> None:
-    """What it costs that chunks do not hold whole rows."""
-    size = f"{X.nbytes / 1e9:.3g} GB" if X.nbytes == X.nbytes else "all of X"
-    warnings.warn(
-        f"X is split into {len(X.chunks[1])} chunks of columns, but a row must be in one chunk: X is rechunked, which "
-        f"moves up to {size} between workers (on schedulers without a cluster: in every iteration). To avoid it, write "
-        f"X in chunks of rows with all {X.shape[1]} features, or pass X.rechunk({{1: -1}}).persist().",
-        EfficiencyWarning,
-        stacklevel=_users_frame(),
-    )
-
-
-def warn_unknown_chunks() -> None:
-    """What it costs that nobody knows how many rows a chunk has."""
-    warnings.warn(
-        "X has chunks with unknown numbers of rows, which had to be counted (X.compute_chunk_sizes()): that computes "
-        "X once more on schedulers without a cluster. To avoid it, pass lengths=True where the array was made.",
-        EfficiencyWarning,
-        stacklevel=_users_frame(),
     )
 
 
@@ -323,11 +298,11 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
         f"Stopped after max_iter={max_iter} iterations while the objective still changed by {change:.1e} of its "
         f"value in the last one (tol={tol:.1e}). Increase max_iter, or raise tol if this is accurate enough.",
         ConvergenceWarning,
-        stacklevel=_users_frame(),
+        stacklevel=users_frame(),
     )
 
 
-def _users_frame() -> int:
+def users_frame() -> int:
     """How many calls up the first frame outside this package and scikit-learn is, for `warnings.warn` above."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("dspnmf", "sklearn"):

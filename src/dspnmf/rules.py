@@ -16,7 +16,8 @@ import numpy as np
 
 from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
-from dspnmf.terms import Objective, State
+from dspnmf.state import State
+from dspnmf.terms import Objective
 
 Factor = Callable[[Array, Array, Array], Array]
 
@@ -67,7 +68,7 @@ class Multiplicative:
         quartic = (model.coupling * s.Q).astype(rows.dtype)
         quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
         sums = rows.map(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
-        new = State(s.Vt, *sums)
+        new = s.with_sums(*sums)
         Vt = s.Vt.copy()
         for term in derived.reconstructions:
             part = term.features

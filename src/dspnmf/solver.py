@@ -23,8 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from dspnmf.rows import RowModel, Rows, Slope, Sums
+from dspnmf.rows.incomplete import IncompleteRows
 from dspnmf.rows.small import LONGEST, ROUNDING_OF_Q, Scalar, Small, dot
-from dspnmf.terms import ALL, Objective, State
+from dspnmf.state import State
+from dspnmf.terms import ALL, Objective
 
 _ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 
@@ -102,10 +104,31 @@ class Descent:
         facts = [t, reach, objective.value(new), collapsed, d.settled]
         length, longest, value, lost, settled = rows.small.fetch(facts)
         if lost:  # a component collapsed: what is left of its sums is rounding
-            new = with_components(rows, objective, State(s.Vt, *rows.sums()))
+            new = with_components(rows, objective, s.with_sums(*rows.sums()))
             (value,) = rows.small.fetch([objective.value(new)])
         self.inner.learn(settled)
         return length, longest, value, new
+
+
+@dataclass
+class Completing:
+    """An update where cells of X are missing: they are completed after each iteration.
+
+    The iteration lowers the objective with cells as they were, completing lowers the reconstruction again. The goal of
+    the structure term is renewed after iterations 1, 2, 4, 8, ...; between two of them the objective never rises.
+    """
+
+    update: Update
+    done: int = 0
+
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """One iteration, then the missing cells."""
+        assert isinstance(rows, IncompleteRows)
+        _, s = self.update(rows, objective, s)
+        self.done += 1
+        offsets = rows.complete(s.Vt, similarities=self.done & (self.done - 1) == 0)
+        s = replace(s.with_sums(*rows.sums()), offsets=offsets)
+        return float(objective.value(s)), s
 
 
 @dataclass(frozen=True)

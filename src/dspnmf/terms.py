@@ -5,13 +5,7 @@ along a line. It sees the small arrays of `State` only, never where the rows liv
 `dspnmf.estimators`), so it is 1 here. A term may speak of some of the features (a slice of the columns of X) and of
 operators between rows (by their index).
 
-=====  ======  ===============================
-V      k x m   components; ``Vt`` is m x k
-P      m x k   X'U
-Q      k x k   U'U
-L      k x k   U'LU for every operator
-VV     k x k   V V'
-=====  ======  ===============================
+Shapes are those of `dspnmf.state`; VV is ``V V'`` (k x k).
 """
 
 from __future__ import annotations
@@ -24,30 +18,12 @@ import numpy as np
 
 from dspnmf.rows import RowModel, Rows, Sums
 from dspnmf.rows._model import Array
-from dspnmf.rows.small import Scalar, Small, dot, trace
+from dspnmf.rows.small import Scalar, dot, trace
+from dspnmf.state import State
 
 ALL = slice(None)
 Quartic = tuple[Scalar, Scalar, Scalar, Scalar]  # c1..c4 of c1 t + c2 t^2 + c3 t^3 + c4 t^4
 _NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
-
-
-@dataclass(frozen=True)
-class State:
-    """The small arrays every term is written in."""
-
-    Vt: Array
-    P: Array
-    Q: Array
-    L: tuple[Array, ...] = ()
-
-    def on_host(self, small: Small) -> State:
-        """The same on the host."""
-        return State(small.host(self.Vt), small.host(self.P), small.host(self.Q), tuple(map(small.host, self.L)))
-
-    def moved(self, t: Scalar, d: Sums) -> State:
-        """After the codes took a step t along D; components as they are."""
-        L = tuple(here + t * (ULD + ULD.T) + t * t * DLD for here, ULD, DLD in zip(self.L, d.ULD, d.DLD, strict=True))
-        return State(self.Vt, self.P + t * d.PD, self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L)
 
 
 class Term(Protocol):
@@ -270,7 +246,10 @@ class Objective:
 
     def value(self, s: State) -> Scalar:
         """The objective."""
-        return sum(w * term.value(s) for w, term in self.weighted())
+        total = sum(w * term.value(s) for w, term in self.weighted())
+        if s.offsets:
+            total += sum(w * gained for w, gained in zip(self.weights, s.offsets, strict=False))
+        return total
 
     def model(self, s: State) -> RowModel:
         """Its convex model around the codes."""

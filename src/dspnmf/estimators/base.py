@@ -23,12 +23,14 @@ from sklearn.utils import check_random_state
 from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
-from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered
+from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered, refuse
 from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
+from dspnmf.rows.incomplete import Incomplete, IncompleteRows
 from dspnmf.rows.places import MEMORY, Place, as_rows, place_of
-from dspnmf.solver import Descent, Hals, NewtonCG, Stopping, Update, first, proceed
-from dspnmf.terms import Objective, State
+from dspnmf.solver import Completing, Descent, Hals, NewtonCG, Stopping, Update, first, proceed
+from dspnmf.state import State
+from dspnmf.terms import Objective
 
 _log = logging.getLogger("dspnmf")
 
@@ -165,6 +167,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             _validation.check_no_start(W, H, self.init)
         if self.init.startswith("nndsvd"):
             _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
+        if isinstance(X, Incomplete):
+            refuse(self, "its completed cells are not in a checkpoint: fill X first", checkpoint=checkpoint)
         scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
         problem = self._problem(X, y, scale)._replace(place=place)
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, W, H)
@@ -208,9 +212,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _update(self, problem: Problem) -> Update:
         inner, name = None if self.inner_iter == "auto" else int(self.inner_iter), self._solver_for(problem)
+        update: Update = Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
         if name in self._rules:
-            return rules.Multiplicative(self._rules[name], problem.published)
-        return Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
+            update = rules.Multiplicative(self._rules[name], problem.published)
+        return Completing(update) if isinstance(problem.rows, IncompleteRows) else update
 
     def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Any, Array]:
         """Codes and V' in the solver's units; features beyond those of X begin at random."""
@@ -224,7 +229,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if self.init == "random":
             U = rows.draw(drawn)
         else:
-            U, Vt[:m] = start.nndsvd(X, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
+            whole = rows.completed if isinstance(rows, IncompleteRows) else X
+            U, Vt[:m] = start.nndsvd(whole, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
         if self.solver.startswith("paper"):
             factor = float(np.sqrt(rows.scale) / problem.code)
         else:
@@ -283,7 +289,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
         rows, model = problem.rows, problem.objective.model(run.state)
         rows.release()
-        if self.solver in self._rules or model.pulls:
+        if self.solver in self._rules or model.pulls or run.state.offsets:
             return run
         codes = rows.solve(model)
         rows.begin(codes)
@@ -305,7 +311,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = State(run.state.Vt, *rows.sums())
+        s = run.state.with_sums(*rows.sums())
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
@@ -327,6 +333,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "error") == "mask"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -335,8 +342,8 @@ def exact_values(rows: Rows, objective: Objective, s: State) -> list[float]:
     """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
     lost = 1e-9 if rows.dtype == np.float64 else 1e-4
     values = []
-    for term in objective.terms:
-        (value,) = rows.small.fetch([term.value(s)])
+    for term, offset in zip(objective.terms, (*s.offsets, *[0.0] * len(objective.terms)), strict=False):
+        (value,) = rows.small.fetch([term.value(s) + offset])
         exact = term.exact(s, rows) if value < lost * term.norm2 else None
         values.append(max(value, 0.0) if exact is None else float(exact))
     return values

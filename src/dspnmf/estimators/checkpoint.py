@@ -26,7 +26,8 @@ from dspnmf._files import complete, write_array
 from dspnmf.rows import Rows
 from dspnmf.rows._model import GROUP, Array, RandomCodes
 from dspnmf.rows.places import Place
-from dspnmf.terms import Objective, State
+from dspnmf.state import State
+from dspnmf.terms import Objective
 
 _MEMBERS = ("Vt", "P", "Q")
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers

@@ -14,8 +14,9 @@ from dspnmf.estimators.base import Factorization, Problem, Run
 from dspnmf.estimators.checkpoint import codes_path, delivered
 from dspnmf.rows import RowModel
 from dspnmf.rows._model import Array
-from dspnmf.rows.places import MEMORY, Place, place_of
-from dspnmf.terms import State
+from dspnmf.rows.incomplete import Incomplete, IncompleteRows
+from dspnmf.rows.places import MEMORY, Place, on_host, place_of
+from dspnmf.state import State
 
 
 class ComponentFactorization(Factorization):
@@ -46,12 +47,22 @@ class ComponentFactorization(Factorization):
 
     def _codes(self, X: Any, place: Place = MEMORY, path: Path | None = None) -> Any:
         """Codes of checked rows, as the user gets them."""
+        if isinstance(X, Incomplete):
+            return self._codes_of_incomplete(X, place, path)
         beside = self._beside(X)
         rows = place.rows(self._augmented(X), len(self._curvature), self._scale)
         model = RowModel(rows.small.adopt(self._curvature), rows.small.adopt(self._pull))
         with team():
             codes = place.in_units(rows.solve(model, *beside), self._unit)
         return delivered(place, rows, codes, path)
+
+    def _codes_of_incomplete(self, X: Incomplete, place: Place, path: Path | None) -> Any:
+        """Codes of rows with missing cells."""
+        rows = IncompleteRows(X, len(self._curvature), self._scale)
+        Vt = (on_host(self.components_) * self._unit[:, None]).T.astype(np.float64) / self._scale
+        with team():
+            codes = rows.solve_incomplete(RowModel(self._curvature, self._pull), Vt)
+        return delivered(place, rows, place.in_units(codes, self._unit), path)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Samples from codes: ``Z @ components_``.

@@ -12,10 +12,15 @@ from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Problem, Run
 from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.supervision import Labels, beside, label_components
 from dspnmf.rows import ArrayRows, Operator, Rows
 from dspnmf.rows._model import Array
+from dspnmf.rows.incomplete import Incomplete, IncompleteRows
 from dspnmf.rows.places import as_rows
-from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, State
+from dspnmf.state import State
+from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, Term
+
+Structure = GramSimilarity | GraphSimilarity
 
 
 def with_unit_rows(X: Any, scale: float) -> Any:
@@ -61,6 +66,12 @@ class DSPNMF(ComponentFactorization):
         `transform` is defined for the first three.
     n_neighbors : int, default=5
         Neighbours of ``similarity="knn"``.
+    missing : {"error", "mask"}, default="error"
+        What NaN in X means: an error, or a missing cell that carries no weight (dense X, or NaN stored in a sparse
+        one; see Notes). `inverse_transform` of the codes imputes.
+    label_weight : float, default=0.0
+        Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
+        Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
     n_init : int, default=1
         Number of starts; the best result is kept.
     max_iter : int, default=200
@@ -94,6 +105,15 @@ class DSPNMF(ComponentFactorization):
         Iterations of the best start.
     n_components_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
+    label_components_ : ndarray of shape (n_components, n_classes)
+        B, and `classes_` the order of its columns; only where labels were used. ``U B`` scores the classes.
+
+    Notes
+    -----
+    With missing cells, ``||X - UV||^2`` counts the known cells only, and XX' is that of the completed rows: missing
+    cells are those of UV, first those of the column means. The completed rows whose similarities are preserved are
+    renewed after iterations 1, 2, 4, 8, ...; between two of these the objective never rises (with alpha = 0: never).
+    `objective_history_` begins with missing cells at the column means.
 
     References
     ----------
@@ -119,6 +139,8 @@ class DSPNMF(ComponentFactorization):
         "lam": number(0, strict=True),
         "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
         "n_neighbors": whole(1),
+        "missing": one_of("error", "mask"),
+        "label_weight": number(0),
     }
     _anywhere = True
 
@@ -132,6 +154,8 @@ class DSPNMF(ComponentFactorization):
         init: str = "random",
         similarity: Any = "gram",
         n_neighbors: int = 5,
+        missing: str = "error",
+        label_weight: float = 0.0,
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -147,33 +171,70 @@ class DSPNMF(ComponentFactorization):
         self.lam = lam
         self.similarity = similarity
         self.n_neighbors = n_neighbors
+        self.missing = missing
+        self.label_weight = label_weight
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         root = float(np.sqrt(self.lam))
-        rows, structure = self._structure(X, scale)
+        labels = self._labels(y, X.shape[0])
+        rows, structure, term = self._rows(X, scale, labels)
         data = Reconstruction(as_rows(X, 1, scale).norm2(), slice(0, X.shape[1]) if rows.shape != X.shape else ALL)
         if self._like_gram:  # similarities are squares of X's unit, and so are the codes'
-            weights, unit, code = np.array([1.0, self.alpha * scale * scale]), scale * scale, scale / root
+            weights, unit, code = [1.0, self.alpha * scale * scale], scale * scale, scale / root
         else:  # similarities, and with them the codes, have no unit
-            weights, unit, code = np.array([scale * scale, float(self.alpha)]), 1.0, 1 / root
-        _validation.check_weights_finite(self, "alpha", weights)
-        objective = Objective((data, structure), tuple(map(float, weights / weights.max())))
-        return Problem(rows, objective, float(weights.max()) * unit, code)
+            weights, unit, code = [scale * scale, float(self.alpha)], 1.0, 1 / root
+        terms: tuple[Term, ...] = (data, structure)
+        if term is not None:
+            terms, weights = (*terms, term), [*weights, float(self.label_weight) / unit]
+        _validation.check_weights_finite(self, "alpha", np.array(weights))
+        objective = Objective(terms, tuple(float(weight / max(weights)) for weight in weights))
+        return Problem(rows, objective, float(max(weights)) * unit, code)
+
+    def _labels(self, y: Any, n: int) -> Labels | None:
+        """Labels that count; None where there are none, or they weigh nothing."""
+        labels = Labels.of(y, n) if self.label_weight > 0 else None
+        self._classes = None if labels is None or not labels.known.any() else labels.classes
+        return None if self._classes is None else labels
 
     @property
     def _like_gram(self) -> bool:
         return isinstance(self.similarity, str) and self.similarity == "gram"
 
-    def _structure(self, X: Any, scale: float) -> tuple[Rows, GramSimilarity | GraphSimilarity]:
-        """Rows and the term that preserves the similarity asked for."""
-        k, n = self.n_components, X.shape[0]
-        if self._like_gram:
+    def _rows(self, X: Any, scale: float, labels: Labels | None) -> tuple[Rows, Structure, Reconstruction | None]:
+        """Rows, the term that preserves the similarity asked for, and that of the labels, if there are any."""
+        k = self.n_components
+        if isinstance(X, Incomplete):
+            return self._incomplete_rows(X, scale, labels)
+        if self._like_gram and labels is None:
             here = as_rows(X, k, scale)
-            return here, GramSimilarity(here.gram_norm2())
+            return here, GramSimilarity(here.gram_norm2()), None
+        structure, wide, operators = self._structure(X, scale)
+        if labels is None:
+            return ArrayRows(wide, k, scale, operators), structure, None
+        rows = ArrayRows(beside(wide, labels.one_hot(scale, X.dtype)), k, scale, [*operators, labels.mask()])
+        return rows, structure, labels.term(wide.shape[1], len(operators))
+
+    def _incomplete_rows(self, X: Incomplete, scale: float, labels: Labels | None) -> Any:
+        """The same where cells are missing: similarities are those of a second, completed X beside the first."""
+        _validation.check_complete(self, self._like_gram)
+        k, m = self.n_components, X.shape[1]
+        twice = self.alpha > 0
+        Y = None if labels is None else labels.one_hot(scale, X.dtype)
+        dense = Y if Y is None or sparse.issparse(X.X) else Y.toarray()
+        operators = [] if labels is None else [labels.mask()]
+        rows = IncompleteRows(X, k, scale, operators, twice=twice, beside=dense)
+        structure = GramSimilarity(rows.similarity_norm2(), slice(m, 2 * m) if twice else slice(0, m))
+        return rows, structure, None if labels is None else labels.term(m * (1 + twice), 0)
+
+    def _structure(self, X: Any, scale: float) -> tuple[Structure, Any, list[Operator]]:
+        """The term that preserves the similarity asked for, and the features and operators it speaks of."""
+        n, m = X.shape
+        if self._like_gram:
+            return GramSimilarity(as_rows(X, 1, scale).gram_norm2(), slice(0, m)), X, []
         if isinstance(self.similarity, str) and self.similarity == "cosine":
             both = with_unit_rows(X, scale)
-            cosines = ArrayRows(both[:, X.shape[1] :], k, scale).gram_norm2()
-            return ArrayRows(both, k, scale), GramSimilarity(cosines, slice(X.shape[1], None))
+            cosines = ArrayRows(both[:, m:], 1, scale).gram_norm2()
+            return GramSimilarity(cosines, slice(m, 2 * m)), both, []
         if self.solver == "mm":
             name = self.similarity if isinstance(self.similarity, str) else "a matrix"
             raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=name))
@@ -181,8 +242,7 @@ class DSPNMF(ComponentFactorization):
             A = graphs.check_graph(self.similarity, n, name="similarity", signed=True)
         else:
             A = graphs.knn(X, self.n_neighbors) if self.similarity == "knn" else graphs.self_tuned(X)
-        rows = ArrayRows(X, k, scale, [Operator(A, np.zeros(n))])
-        return rows, GraphSimilarity(float(A.power(2).sum()))
+        return GraphSimilarity(float(A.power(2).sum())), X, [Operator(A, np.zeros(n))]
 
     def _kept(self) -> str:
         """The similarity of the fit; "" for a matrix."""
@@ -193,9 +253,23 @@ class DSPNMF(ComponentFactorization):
         return with_unit_rows(X, self._scale) if self._kept() == "cosine" else X
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        tied = bool(problem.objective.model(run.state).pulls)
-        ties = self._ties_to(problem, run) if tied else {"_train_codes": None}
-        return {**super()._for_transform(problem, run), **ties}
+        unlabelled = Objective(problem.objective.terms[:2], problem.objective.weights[:2])  # new rows have no labels
+        model, m = unlabelled.model(run.state), self.n_features_in_
+        M = model.M[: len(model.M) - (0 if self._classes is None else len(self._classes))]
+        if isinstance(problem.rows, IncompleteRows) and len(M) > m:  # of new rows, both halves are completed alike
+            M = M[:m] + M[m:]
+        ties: dict[str, Any] = {"_train_codes": None}
+        if model.pulls:
+            ties = self._ties_to(problem, run)
+            ties["_train_data"] = ties["_train_data"][:, :m]
+        return {"_curvature": model.S, "_pull": M, **ties}
+
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        attributes = super()._learned(problem, run)
+        if self._classes is not None:
+            attributes["classes_"] = self._classes
+            attributes["label_components_"] = label_components(run.state.Vt, self._classes, attributes["_unit"])
+        return attributes
 
     def _beside(self, X: Any) -> tuple[Array, ...]:
         if self._train_codes is None:  # nothing ties rows to each other
@@ -222,6 +296,8 @@ class NMF(ComponentFactorization):
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
+    missing : {"error", "mask"}, default="error"
+        What NaN in X means: an error, or a missing cell that carries no weight (see `DSPNMF`).
     n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
@@ -241,6 +317,10 @@ class NMF(ComponentFactorization):
     True
     """
 
+    _allowed: ClassVar[Mapping[str, Allowed]] = {
+        **ComponentFactorization._allowed,
+        "missing": one_of("error", "mask"),
+    }
     _anywhere = True
 
     def __init__(
@@ -249,6 +329,7 @@ class NMF(ComponentFactorization):
         *,
         solver: str = "auto",
         init: str = "random",
+        missing: str = "error",
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -260,6 +341,7 @@ class NMF(ComponentFactorization):
         super().__init__(
             n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         )
+        self.missing = missing
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         rows = as_rows(X, self.n_components, scale)

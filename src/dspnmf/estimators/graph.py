@@ -14,7 +14,8 @@ from dspnmf.estimators.base import Problem, Run
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator
 from dspnmf.rows._model import Array
-from dspnmf.terms import Objective, Reconstruction, Smoothness, State
+from dspnmf.state import State
+from dspnmf.terms import Objective, Reconstruction, Smoothness
 
 WEIGHTS = one_of("binary", "heat", "cosine")
 

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy import sparse
-
-from dspnmf._validation import Allowed, check_labels, number
+from dspnmf._validation import Allowed, number
 from dspnmf.estimators.base import Problem, Run
 from dspnmf.estimators.graph import GNMF
-from dspnmf.rows import ArrayRows, Operator
+from dspnmf.estimators.supervision import Labels, beside, label_components
+from dspnmf.rows import ArrayRows
 from dspnmf.terms import Objective, Reconstruction, Smoothness
 
 
@@ -89,27 +87,23 @@ random_state, verbose
         self.b = b
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        labelled, classes, columns = check_labels(y, X.shape[0])
-        self._classes = classes
-        if not labelled.any():
+        labels = Labels.of(y, X.shape[0])
+        self._classes = labels.classes
+        if not labels.known.any():
             return super()._problem(X, None, scale)
-        n, m = X.shape
-        Y = sparse.csr_array((np.full(labelled.sum(), scale), (np.flatnonzero(labelled), columns)), (n, len(classes)))
-        Y = Y.astype(X.dtype)
-        both = sparse.hstack([X, Y], format="csr") if sparse.issparse(X) else np.hstack([X, Y.toarray()])
-        # The mask of labelled rows, as 1 less the mask of the others: its curvature is then the same for every row.
-        mask = Operator(sparse.diags_array((~labelled).astype(np.float64)).tocsr(), np.ones(n))
+        m = X.shape[1]
         operator, beta = self._ties_of(X)
-        rows = ArrayRows(both, self.n_components, scale, [operator, mask])
+        both = beside(X, labels.one_hot(scale, X.dtype))
+        rows = ArrayRows(both, self.n_components, scale, [operator, labels.mask()])
         norm2, label_weight = ArrayRows(X, 1, scale).norm2(), float(self.b) / (scale * scale)
-        labels = Reconstruction(float(labelled.sum()), features=slice(m, None), mask=1)
+        label_term = labels.term(m, operator=1)
         data = Reconstruction(norm2, features=slice(0, m), smooth={0: beta} if beta > 0 else {})
-        published = Objective((replace(data, smooth={}), labels, Smoothness(0)), (1.0, label_weight, beta))
+        published = Objective((replace(data, smooth={}), label_term, Smoothness(0)), (1.0, label_weight, beta))
         largest = max(1.0, label_weight)
-        objective = Objective((data, labels), (1 / largest, label_weight / largest))
+        objective = Objective((data, label_term), (1 / largest, label_weight / largest))
         return Problem(rows, objective, largest * scale * scale, scale, published)
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         attributes = {**super()._learned(problem, run), "classes_": self._classes}
-        attributes["label_components_"] = run.state.Vt[self.n_features_in_ :].T / attributes["_unit"][:, None]
+        attributes["label_components_"] = label_components(run.state.Vt, self._classes, attributes["_unit"])
         return attributes

@@ -13,7 +13,8 @@ from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Rows
 from dspnmf.rules import ratio
 from dspnmf.solver import Update
-from dspnmf.terms import Objective, Reconstruction, State
+from dspnmf.state import State
+from dspnmf.terms import Objective, Reconstruction
 
 
 class OrthogonalRule:

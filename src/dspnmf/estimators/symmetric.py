@@ -15,7 +15,8 @@ from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import ArrayRows, Operator, RowModel, Rows
 from dspnmf.rows._model import Array
 from dspnmf.solver import Update
-from dspnmf.terms import GraphSimilarity, Objective, Reconstruction, Ridge, State
+from dspnmf.state import State
+from dspnmf.terms import GraphSimilarity, Objective, Reconstruction, Ridge
 
 
 def negated(A: Any) -> Operator:

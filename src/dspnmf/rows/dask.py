@@ -23,6 +23,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from dspnmf import _validation
+from dspnmf.rows import _dask_input
 from dspnmf.rows._lane import (
     Begin,
     Drawn,
@@ -259,21 +260,21 @@ class DaskPlace(Place):
 
     def storing(self, path: Path | None) -> Place:
         """Codes are a Dask array, which knows how to write itself."""
-        _validation.check_no_codes_path(path)
+        _dask_input.check_no_codes_path(path)
         return self
 
     def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         """Shape and type at once. Values in one pass before a fit; where codes are lazy, when they are computed."""
         method = type(estimator).__name__
-        _validation.check_dask(method, X)
+        _dask_input.check_dask(method, X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         data = Data(X, _by_rows(X), self, method)
         if not reset:
             return data, math.nan
         if np.isnan(data.X.shape[0]):
-            _validation.warn_unknown_chunks()
+            _dask_input.warn_unknown_chunks()
             data.X = (data.X.persist() if client_of(X) is not None else data.X.copy()).compute_chunk_sizes()
-        _validation.check_not_empty(method, data.shape)
+        _dask_input.check_not_empty(method, data.shape)
         facts = data.facts = data.crew.run(AskFacts())[0]
         if facts.bad is not None:
             raise ValueError(_validation.bad_cell(method, *facts.bad))
@@ -316,7 +317,7 @@ def client_of(X: Any) -> Any:
 def _by_rows(X: Any) -> Any:
     """X in float, chunked by rows only."""
     if len(X.chunks[1]) > 1:
-        _validation.warn_column_chunks(X)
+        _dask_input.warn_column_chunks(X)
         X = X.rechunk({1: -1})
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if X.dtype == dtype and type(X._meta) in (np.ndarray, sparse.csr_matrix, sparse.csr_array):

@@ -17,6 +17,7 @@ from dspnmf import _validation
 from dspnmf.rows._model import Array
 from dspnmf.rows._protocol import Rows
 from dspnmf.rows.array import ArrayRows
+from dspnmf.rows.incomplete import Incomplete, IncompleteRows
 
 
 class Place:
@@ -32,7 +33,8 @@ class Place:
 
     def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
         """X as its Rows take it, non-negative and finite; and its largest entry."""
-        return _validation.check_data(estimator, X, reset=reset)
+        X, largest = _validation.check_data(estimator, X, reset=reset)
+        return Incomplete(X, INCOMPLETE) if _validation.has_missing(estimator, X) else X, largest
 
     def rows(self, X: Any, k: int, scale: float) -> Rows:
         """Rows of a checked X."""
@@ -63,7 +65,16 @@ class Place:
         return np.asarray(Z @ on_host(V))
 
 
+class IncompletePlace(Place):
+    """Memory, with missing cells."""
+
+    def rows(self, X: Any, k: int, scale: float) -> Rows:
+        """Rows that complete them."""
+        return IncompleteRows(X, k, scale)
+
+
 MEMORY = Place()
+INCOMPLETE = IncompletePlace()
 
 
 def on_host(V: Any) -> Array:
