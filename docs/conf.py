@@ -15,6 +15,7 @@ import dspnmf
 
 mpl.use("Agg")
 HERE = Path(__file__).parent
+FIRST = ("fit", "fit_transform", "transform", "inverse_transform", "partial_fit")  # of an estimator's methods
 
 project, author, version = "dspnmf", "The dspnmf developers", dspnmf.__version__
 release, project_copyright = version, "the dspnmf developers"
@@ -35,6 +36,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 autodoc_typehints = "none"  # types are in the docstrings, in words
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False  # the template lists the methods that are ours
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -73,7 +75,8 @@ def methods_of(cls: type) -> list[str]:
     """Public methods that this package defines: what scikit-learn adds to a class is documented there."""
     ours = [(key, value) for key, value in inspect.getmembers(cls, inspect.isfunction) if key[0] != "_"]
     ours = [(key, inspect.unwrap(value)) for key, value in ours if value.__module__.startswith("dspnmf")]
-    return [key for key, value in sorted(ours, key=lambda item: item[1].__code__.co_firstlineno)]
+    names = [key for key, value in sorted(ours, key=lambda item: item[1].__code__.co_firstlineno)]
+    return sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 
 
 def documented() -> dict[str, list[str]]:
@@ -97,15 +100,13 @@ def inside(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\((\.\./)+benchmarks/(README|gpu)\.md\)", "(/benchmarks.md)", source[0])
 
 
-def keep_page(app: Any, error: Exception | None) -> None:
-    """The reproduction's own page, as it was written, beside the pages made here."""
+def keep_results(app: Any, error: Exception | None) -> None:
+    """The reproduction's own page and the files it links to, as they were written, beside the pages made here."""
     if error is None and app.builder.name == "html":
-        target = Path(app.outdir) / "reproduction"
-        target.mkdir(exist_ok=True)
-        shutil.copy(HERE / "reproduction" / "index.html", target / "index.html")
+        shutil.copytree(HERE / "reproduction", Path(app.outdir) / "reproduction", dirs_exist_ok=True)
 
 
 def setup(app: Any) -> None:
     """Hooks of the build."""
     app.connect("source-read", inside)
-    app.connect("build-finished", keep_page)
+    app.connect("build-finished", keep_results)

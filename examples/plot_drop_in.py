@@ -54,10 +54,9 @@ iterations = [5, 15, 40]
 theirs = [timed(ScikitNMF(RANK, init="custom", max_iter=i, tol=0)) for i in iterations]
 ours = [timed(NMF(RANK, init="custom", max_iter=i, tol=0)) for i in iterations]
 for i, (their_time, their_error), (our_time, our_error) in zip(iterations, theirs, ours, strict=True):
-    print(
-        f"{i:2} iterations: scikit-learn {their_time:.2f} s, error {their_error:.2f}; dspnmf {our_time:.2f} s, error "
-        f"{our_error:.2f}; ratio of times {our_time / their_time:.2f}"
-    )
+    print(f"{i} iterations: ratio of times {our_time / their_time:.2f}")
+    print(f"   scikit-learn {their_time:.2f} s, error {their_error:.2f}")
+    print(f"   dspnmf       {our_time:.2f} s, error {our_error:.2f}")
 
 figure, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
 ax.plot(*zip(*theirs, strict=True), "s-", color="#D55E00", label="sklearn.decomposition.NMF")

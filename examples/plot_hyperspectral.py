@@ -3,15 +3,13 @@ Maps of a hyperspectral scene
 =============================
 
 Every pixel of a hyperspectral image is a spectrum. Components are spectra of materials, codes say how much of each
-material a pixel holds: one map per component. The scene is Indian Pines (145 x 145 pixels, 200 bands) when
-``DSPNMF_DATA`` names the folder of its two files. Otherwise it is a small cube made here: four invented materials.
+material a pixel holds: one map per component. The scene is Indian Pines (145 x 145 pixels, 200 bands) where its two
+files are in the folder that ``DSPNMF_DATA`` names. Otherwise it is a small cube made here: four invented materials.
 """
 
 # %%
 # The scene
 # ---------
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
@@ -34,13 +32,13 @@ def invented(size=48, bands=80, seed=0):
     return X, shares.argmax(axis=1), np.argwhere(np.ones((size, size))), (size, size)
 
 
-if os.environ.get("DSPNMF_DATA"):
+if (datasets.data_folder() / "Indian_pines_corrected.mat").exists():
     scene = datasets.load("IndianPines", fraction=0.5)
     X, y, at, shape = scene.X, scene.y, scene.positions, scene.scene_shape
     print(f"Indian Pines: half of the labelled pixels, {X.shape[0]} spectra of {X.shape[1]} bands")
 else:
     X, y, at, shape = invented()
-    print(f"no DSPNMF_DATA, so an invented scene: {X.shape[0]} spectra of {X.shape[1]} bands")
+    print(f"Indian Pines is not there, so an invented scene: {X.shape[0]} spectra of {X.shape[1]} bands")
 X = X / X.max()
 
 # %%

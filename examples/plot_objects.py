@@ -3,24 +3,22 @@ Parts of images
 ===============
 
 What do the components of images look like, and what do the codes keep? Handwritten digits (8 x 8 pixels, they come with
-scikit-learn), or the objects of COIL-20 (32 x 32) when ``DSPNMF_DATA`` names the folder of ``COIL20.mat``.
+scikit-learn), or the objects of COIL-20 (32 x 32) where ``COIL20.mat`` is in the folder that ``DSPNMF_DATA`` names.
 """
 
 # %%
 # The data
 # --------
 # Rows are images, columns are pixels, scaled to [0, 1].
-import os
-
 import matplotlib.pyplot as plt
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from dspnmf import DSPNMF, NMF, datasets, metrics
 
-images = datasets.load("COIL20" if os.environ.get("DSPNMF_DATA") else "Digits")
+images = datasets.load("COIL20" if (datasets.data_folder() / "COIL20.mat").exists() else "Digits")
 X, y = images.X / images.X.max(), images.y
-print(f"{images.name}: {X.shape[0]} images of {images.image_shape[0]} x {images.image_shape[1]} pixels")
+print(f"{images.name}: {X.shape[0]} images, height and width {images.image_shape}")
 
 # %%
 # Two fits from the same seed
@@ -45,11 +43,9 @@ for part, (name, model) in zip((rows[:2], rows[2:]), models.items(), strict=True
 for name, model in models.items():
     Z = codes[name]
     accuracy = cross_val_score(KNeighborsClassifier(3), Z, y, cv=5).mean()
-    print(
-        f"{name:8} error of pixels {model.reconstruction_err_ / (X**2).sum() ** 0.5:.3f}, of similarities "
-        f"{metrics.structure_error(X, Z):.3f}, neighbour recall {metrics.neighbour_recall(X, Z):.3f}, "
-        f"3-NN accuracy {accuracy:.3f}"
-    )
+    pixels, similarities = model.reconstruction_err_ / (X**2).sum() ** 0.5, metrics.structure_error(X, Z)
+    print(f"{name:8} error of pixels {pixels:.3f}, of similarities {similarities:.3f}")
+    print(f"{'':8} neighbour recall {metrics.neighbour_recall(X, Z):.3f}, 3-NN accuracy {accuracy:.3f}")
 
 # %%
 # Similarities, before and after

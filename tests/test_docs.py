@@ -131,7 +131,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(built: Path) -> dict[Path, Page]:
     """Every built page."""
-    return {path: Page(path) for path in sorted(built.rglob("*.html"))}
+    return {path: Page(path) for path in sorted(built.rglob("*.html")) if "_static" not in path.parts}
 
 
 def test_builds(built: Path) -> None:
