@@ -92,8 +92,8 @@ class Page(HTMLParser):
         """Sort what a tag refers to."""
         found = {name: value or "" for name, value in attrs}
         self.anchors |= {found[name] for name in ("id", "name") if name in found}
-        if tag == "a":
-            self.links |= {found["href"]} & set(found.values())
+        if tag == "a" and "href" in found:
+            self.links.add(found["href"])
         elif tag == "link" and found.get("rel") not in ("canonical", "next", "prev", "search", "index", "author"):
             self.loads.add(found.get("href", ""))
         for name in ("src", "srcset", "data"):

@@ -81,6 +81,12 @@ def test_code_runs(page: Path, desk: Path) -> None:
             run(page, block, names, lambda source: any(part in source for part in NOT_RUN))
 
 
+def test_all_code_is_in_markdown() -> None:
+    """No page in another markup holds code that the tests would not see."""
+    written = [p for p in DOCS.rglob("*.rst") if not {"gallery", "generated", "_templates"} & set(p.parts)]
+    assert [p.name for p in written if re.search(r"::\n\n|code-block::|>>>", p.read_text(encoding="utf-8"))] == []
+
+
 def test_every_exception_is_used() -> None:
     """What is listed as not run is still somewhere on a page."""
     code = "".join(block.code for page in PAGES for block in blocks(page))
