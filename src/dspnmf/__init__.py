@@ -1,6 +1,7 @@
 """Non-negative matrix factorization that keeps the shape of the data."""
 
 from dspnmf.estimators import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF
+from dspnmf.persistence import load, save
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -17,4 +18,6 @@ __all__ = [
     "SPNMF",
     "SymNMF",
     "__version__",
+    "load",
+    "save",
 ]

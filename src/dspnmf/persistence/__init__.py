@@ -1,0 +1,188 @@
+"""Models in files: `save` and `load`, on skops. No pickle is ever loaded.
+
+A file is a zip archive as skops lays it out, with one member more: a note of its format and of the versions that wrote
+it. What a file may hold is an explicit list (`dspnmf.persistence._trust`); everything else is refused unread.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, BinaryIO
+from zipfile import BadZipFile, ZipFile
+
+from sklearn.exceptions import InconsistentVersionWarning
+
+from dspnmf import _files
+from dspnmf.persistence import _note
+from dspnmf.persistence._contents import check_model, check_sound, portable
+from dspnmf.persistence._note import ModelFileError
+from dspnmf.persistence._trust import refused, skops, trusted
+
+__all__ = ["ModelFileError", "load", "save"]
+
+_SCHEMA = "schema.json"
+_PICKLED = (b"\x80", b"ZF", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18")
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file.
+
+    The file is there completely or not at all, and one of the same name is replaced. Tensors and CuPy arrays become
+    NumPy arrays in it (the model itself stays as it is); callbacks are left out.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of dspnmf, fitted or not, or a scikit-learn ``Pipeline`` that holds one.
+    path : path
+        File to write, by custom with the suffix ``.skops``.
+
+    See Also
+    --------
+    dspnmf.load : The way back.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import dspnmf
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> X = load_wine().data
+    >>> model = make_pipeline(MinMaxScaler(clip=True), dspnmf.DSPNMF(3, random_state=0)).fit(X)
+    >>> with TemporaryDirectory() as folder:
+    ...     dspnmf.save(model, Path(folder) / "wine.skops")
+    ...     again = dspnmf.load(Path(folder) / "wine.skops")
+    >>> bool((again.transform(X) == model.transform(X)).all())
+    True
+    """
+    path, dump = Path(path), skops().dump
+    check_model(model)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'model.skops'}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent}: create it, or choose another path.")
+    content = io.BytesIO()
+    dump(portable(model), content)
+    with ZipFile(content, "a") as archive:
+        _note.write(archive)
+        schema = json.loads(archive.read(_SCHEMA))
+    if names := refused(schema, content):
+        raise TypeError(
+            f"{type(model).__name__} cannot be saved, because dspnmf.load would refuse its {', '.join(names)}. Model "
+            "files hold estimators of dspnmf and scikit-learn, arrays and plain values: keep other parts apart."
+        )
+    with _files.complete(path) as file:
+        file.write(content.getbuffer())
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` wrote.
+
+    Nothing in the file is run: one that names any type but those models are made of is refused.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    model : estimator
+        As it was saved, with the same parameters; its ``transform`` gives the same codes, bit for bit, with the same
+        versions of NumPy and SciPy on the same machine.
+
+    Raises
+    ------
+    dspnmf.persistence.ModelFileError
+        Where the file is something else, damaged, from a newer dspnmf, or not to be trusted; a ``ValueError``.
+
+    See Also
+    --------
+    dspnmf.save : The way there, with an example.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import dspnmf
+    >>> with TemporaryDirectory() as folder:
+    ...     dspnmf.save(dspnmf.GNMF(4, beta=10.0), Path(folder) / "unfitted.skops")
+    ...     dspnmf.load(Path(folder) / "unfitted.skops")
+    GNMF(beta=10.0, n_components=4)
+    """
+    path, reader = Path(path), skops()
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a model file: name the file in it.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}: check the path; dspnmf.save(model, path) writes one.")
+    with path.open("rb") as file:
+        try:
+            note, content = _opened(file, path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InconsistentVersionWarning)  # said once, below, with the file's name
+                model = reader.load(content, trusted=trusted())
+            check_sound(model, path)
+        except ModelFileError:
+            raise
+        except Exception as error:  # a damaged file may hold anything, and its readers raise anything
+            raise ModelFileError(
+                f"{path} is damaged ({type(error).__name__}: {error}): copy it again, or save the model again."
+            ) from error
+    _note.warn_of_versions(note, path)
+    return model
+
+
+def _opened(file: BinaryIO, path: Path) -> tuple[_note.Note, BinaryIO]:
+    """The note of an open file, and the same content in the present format, with nothing but what may be in it."""
+    try:
+        archive = ZipFile(file)
+    except BadZipFile as error:
+        raise ModelFileError(_not_an_archive(file, path)) from error
+    with archive:
+        members = archive.namelist()
+        if _SCHEMA not in members:
+            raise ModelFileError(f"{path} is a zip archive, but no model file: pass one that dspnmf.save wrote.")
+        if _note.MEMBER not in members:
+            raise ModelFileError(
+                f"{path} was not written by dspnmf.save, but by skops alone: read it with skops.io.load, if you trust "
+                "it, and save the model with dspnmf.save."
+            )
+        note = _note.read(archive, path)
+        schema = _note.upgraded(json.loads(archive.read(_SCHEMA)), note)
+        content = file if note.format == _note.FORMAT else _with_schema(archive, schema)
+        if names := refused(schema, content):
+            raise ModelFileError(
+                f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
+                "trust whoever made it; if that was you, save the model again with dspnmf.save."
+            )
+    return note, content
+
+
+def _with_schema(archive: ZipFile, schema: Any) -> BinaryIO:
+    """The same archive with another description of the model."""
+    content = io.BytesIO()
+    with ZipFile(content, "w") as copy:
+        for name in set(archive.namelist()) - {_SCHEMA}:
+            copy.writestr(name, archive.read(name))
+        copy.writestr(_SCHEMA, json.dumps(schema))
+    return content
+
+
+def _not_an_archive(file: BinaryIO, path: Path) -> str:
+    """What a file is that is no zip archive."""
+    file.seek(0)
+    start = file.read(8)
+    if start.startswith(b"PK"):
+        return f"{path} is cut short or damaged: copy it again, or save the model again."
+    if start.startswith(_PICKLED):
+        return (
+            f"{path} looks like a pickle or joblib file, which can run anything when it is loaded: dspnmf reads none. "
+            "Load it yourself, if you trust it, and save the model with dspnmf.save."
+        )
+    return f"{path} is no model file: pass one that dspnmf.save wrote."

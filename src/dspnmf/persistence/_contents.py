@@ -1,0 +1,115 @@
+"""What goes into a file, and what must hold of what comes out of one.
+
+In: arrays of NumPy and SciPy wherever the fit was, and no callbacks. Out: the compiled loops do not check their
+indices, so arrays that do not fit each other must never reach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from dspnmf.persistence._note import ModelFileError
+from dspnmf.persistence._trust import own
+from dspnmf.rows.places import on_host
+
+_ELSEWHERE = ("torch", "cupy")
+
+
+def portable(part: Any) -> Any:
+    """A model with its arrays on the host and without its callbacks; the model itself is left alone."""
+    if isinstance(part, BaseEstimator):
+        copy: Any = object.__new__(type(part))
+        kept = {name: value for name, value in vars(part).items() if not name.startswith("_skl_callbacks")}
+        copy.__dict__.update(portable(kept))
+        return copy
+    if type(part) is dict:
+        return {key: portable(value) for key, value in part.items()}
+    if type(part) in (list, tuple):
+        return type(part)(map(portable, part))
+    if type(part).__module__.split(".")[0] in _ELSEWHERE and hasattr(part, "shape"):
+        return on_host(part)
+    return np.asarray(part) if isinstance(part, np.memmap) else part
+
+
+def check_model(model: Any) -> None:
+    """Only models of this package, alone or within scikit-learn's, are saved."""
+    if not isinstance(model, BaseEstimator):
+        raise TypeError(
+            f"model={model!r} cannot be saved: pass an estimator of dspnmf such as DSPNMF(), or a scikit-learn "
+            "Pipeline that holds one."
+        )
+    if not _has_ours(model):
+        raise TypeError(
+            f"{type(model).__name__} holds no estimator of dspnmf, so dspnmf.save is not for it: use skops.io.dump."
+        )
+    if cache := _cache(model):
+        raise ValueError(
+            f"{type(model).__name__} has memory={cache!r}, a folder of pickles, which a model file must not name: "
+            "call set_params(memory=None) before saving."
+        )
+
+
+def check_sound(model: Any, path: Path) -> None:
+    """What came out of a file is a model whose parts fit each other; an error names the first that does not."""
+    if not _has_ours(model):
+        raise ModelFileError(f"{path} holds no estimator of dspnmf, but a {type(model).__name__}: use skops.io.load.")
+    if cache := _cache(model):
+        raise ModelFileError(
+            f"{path} names a folder of pickles (memory={cache!r}), which dspnmf.save never writes: do not trust "
+            "whoever made it."
+        )
+    for part in _within(model):
+        if sparse.issparse(part):
+            part.check_format(full_check=True)
+        if isinstance(part, tuple(own().values())):
+            for name, expected in _shapes(part).items():
+                if (shape := np.shape(getattr(part, name))) != expected:
+                    raise ModelFileError(
+                        f"{path} is damaged: {name} of its {type(part).__name__} has shape {shape}, but must have "
+                        f"{expected}. Copy the file again, or save the model again."
+                    )
+
+
+def _shapes(model: BaseEstimator) -> dict[str, tuple[Any, ...]]:
+    """The shapes that the arrays of a fitted model must have."""
+    held = vars(model)
+    k, m = held.get("n_components_", held.get("n_components")), held.get("n_features_in_")
+    similarity = held.get("_at_fit", {}).get("similarity")
+    pulled = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m  # rows, and the same at unit length
+    n = np.shape(held.get("_train_codes"))[:1]
+    table = {
+        "components_": (k, m),
+        "mean_": (m,),
+        "_curvature": (k, k),
+        "_pull": (pulled, k),
+        "_unit": (k,),
+        "_train_codes": (*n, k),
+        "_train_data": (*n, m),
+    }
+    return {name: shape for name, shape in table.items() if held.get(name) is not None}
+
+
+def _has_ours(model: Any) -> bool:
+    """Whether a model is, or holds, an estimator of this package."""
+    return any(isinstance(part, tuple(own().values())) for part in _within(model))
+
+
+def _cache(model: Any) -> Any:
+    """The folder in which a model would keep pickles."""
+    folders = (getattr(part, "memory", None) for part in _within(model) if isinstance(part, BaseEstimator))
+    return next((folder for folder in folders if folder is not None), None)
+
+
+def _within(part: Any) -> Iterator[Any]:
+    """A model and everything it holds."""
+    yield part
+    if isinstance(part, BaseEstimator):
+        part = vars(part)
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple | set) else ():
+        yield from _within(inner)
