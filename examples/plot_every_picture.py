@@ -32,11 +32,11 @@ plot.convergence({name: DSPNMF(10, solver=name, **options).fit(X) for name in ("
 # %%
 # Are similarities kept?
 # ----------------------
-# sphinx_gallery_thumbnail_number = 3
 # Of 20,000 pairs of digits: their similarity in the data, and in the codes. Pairs on the diagonal are kept exactly.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 plot.structure(X, Z, ax=axes[0]).set_xlabel("similarity in the data (DSP-NMF)")
 plot.structure(X, NMF(10, random_state=0).fit_transform(X), ax=axes[1]).set_xlabel("similarity in the data (NMF)")
+# sphinx_gallery_thumbnail_number = 3
 
 # %%
 # Do components overlap?
