@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
 WIDE, PHONE = 1280, 390
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage")  # fmt: skip
@@ -61,6 +70,29 @@ return [...document.querySelectorAll(".legend .curve, .legend .ramp .marker")].m
 """
 
 
+def require_browser() -> None:
+    """Skip a module, and say why, where there is no browser to drive."""
+    pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
+    pytest.importorskip("selenium.webdriver", reason="selenium is not installed: no browser can be driven")
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("Chromium or its driver is not installed: no browser to try the page in", allow_module_level=True)
+
+
+@contextmanager
+def launched(profile: Path) -> Iterator[Browser]:
+    """A browser of its own, gone at the end."""
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver.get("about:blank")  # the page it starts with asks for files of its own
+    yield Browser(driver)
+    driver.quit()
+
+
 class Browser:
     """One tab, and what it said."""
 
@@ -77,6 +109,11 @@ class Browser:
         media = [{"name": name, "value": value} for name, value in features.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
         self.driver.get(address)
+
+    def asked(self) -> set[str]:
+        """Addresses the page has asked for since it was opened."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
 
     def js(self, script: str, *arguments: Any) -> Any:
         """Run a script in the page."""

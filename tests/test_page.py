@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from browser import BOXES, CONTRAST, FLAGS, PHONE, SERIES, TEXTS, WIDE, Browser
+from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, launched, require_browser
 from dspnmf.paper.protocol import CURVES, Run, plan
 from dspnmf.paper.results import Results
 from dspnmf.paper.store import Measurement
@@ -20,12 +18,7 @@ from dspnmf.paper.summary import Summary, summary
 from dspnmf.paper.tables import extra_table, tables
 from dspnmf.report import write_reproduction
 
-pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: no browser can be driven")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DRIVER = shutil.which("chromedriver")
-if not (CHROMIUM and DRIVER):
-    pytest.skip("Chromium or its driver is not installed: no browser to try the page in", allow_module_level=True)
+require_browser()
 
 HOSTILE = "<img src=x onerror='document.title=1'></script><script>document.title=1</script>"
 
@@ -54,14 +47,8 @@ def write(results: Results, path: Path) -> str:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """The one browser of this module."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield Browser(driver)
-    driver.quit()
+    with launched(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +68,7 @@ def test_silent_and_alone(wide: Browser, address: str) -> None:
     """The page writes nothing to the console and requests nothing but itself."""
     time.sleep(0.2)
     assert wide.driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in wide.driver.get_log("performance")]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    assert set(asked) == {address}
+    assert wide.asked() == {address}
     assert wide.js("return performance.getEntriesByType('resource').length") == 0
 
 

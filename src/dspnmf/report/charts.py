@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-KINDS = ("line", "points", "path")  # a path is a thin line without markers
+KINDS = ("line", "points", "curve", "path")  # a curve is a line without markers, a path a thin one
 STYLES = 12  # that the page tells apart by colour, dash pattern and marker
 _DIGITS = 6  # significant ones, in the page
 
@@ -35,7 +35,7 @@ class Series:
     """Points with a name, as a line or apart; `low` and `high` bound a band.
 
     `ramp` (0 to 1) instead of a `style` is for series in an order: it sets shade and size. `notes` are read out with a
-    point, `marks` are written beside it.
+    point, `marks` are written beside it. `size` is the radius of a marker in pixels.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Series:
     ramp: float | None = None
     notes: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    size: float = 4
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -87,6 +88,7 @@ class Chart:
     series: tuple[Series, ...] = ()
     levels: tuple[Level, ...] = ()
     empty: str = "Not run."
+    height: int = 272  # pixels
 
 
 @dataclass(frozen=True)

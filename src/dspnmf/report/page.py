@@ -13,16 +13,25 @@ import json
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from dspnmf.report.charts import plain
 
-STYLES = ("page.css", "parts.css")
-SCRIPTS = ("scale.js", "chart.js", "figure.js", "table.js", "theme.js")
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
-def render(template: str, **content: Any) -> str:
+class Assets(NamedTuple):
+    """Styles and scripts of a page, in their order, and whether it has pictures of its own (as data addresses)."""
+
+    styles: tuple[str, ...] = ("page.css", "parts.css")
+    scripts: tuple[str, ...] = ("scale.js", "chart.js", "figure.js", "table.js", "theme.js")
+    pictures: bool = False
+
+
+SHARED = Assets()
+
+
+def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
     """A page from one of the templates.
 
     Examples
@@ -31,7 +40,14 @@ def render(template: str, **content: Any) -> str:
     >>> render("base.html", title="<1>").count("&lt;1&gt;")
     2
     """
-    return _environment().get_template(template).render(content)
+    environment = require()
+    safe = import_module("markupsafe").Markup
+    content |= {
+        "policy": policy(assets),
+        "styles": [safe(asset(name)) for name in assets.styles],
+        "scripts": [safe(asset(name)) for name in assets.scripts],
+    }
+    return environment.get_template(template).render(content)
 
 
 def embed(data: Any) -> str:
@@ -47,10 +63,15 @@ def embed(data: Any) -> str:
     return text.translate(_UNSAFE)
 
 
-def policy() -> str:
+def policy(assets: Assets = SHARED) -> str:
     """The Content-Security-Policy: nothing from outside, and of what is inside only what we wrote."""
-    styles, scripts = (" ".join(f"'{_digest(asset(name))}'" for name in group) for group in (STYLES, SCRIPTS))
-    return f"default-src 'none'; style-src {styles}; script-src {scripts}; base-uri 'none'; form-action 'none'"
+    styles, scripts = (
+        " ".join(f"'{_digest(asset(name))}'" for name in group) for group in (assets.styles, assets.scripts)
+    )
+    pictures = "img-src data:; " if assets.pictures else ""
+    return (
+        f"default-src 'none'; {pictures}style-src {styles}; script-src {scripts}; base-uri 'none'; form-action 'none'"
+    )
 
 
 @cache
@@ -64,13 +85,18 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-@cache
-def _environment() -> Any:
-    """The templates, with escaping on in all of them."""
+def require() -> Any:
+    """The templates, with escaping on in all of them; an error that says what to install where that is missing."""
     try:
-        jinja2, markup = import_module("jinja2"), import_module("markupsafe").Markup
+        return _environment()
     except ImportError as error:
         raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".') from error
+
+
+@cache
+def _environment() -> Any:
+    """The environment of the templates."""
+    jinja2, safe = import_module("jinja2"), import_module("markupsafe").Markup
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
@@ -79,10 +105,5 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {
-        "policy": policy(),
-        "styles": [markup(asset(name)) for name in STYLES],
-        "scripts": [markup(asset(name)) for name in SCRIPTS],
-    }
-    environment.filters["embed"] = lambda data: markup(embed(data))
+    environment.filters["embed"] = lambda data: safe(embed(data))
     return environment

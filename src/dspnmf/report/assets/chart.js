@@ -2,11 +2,11 @@
 // Draws one chart into an SVG of the size it is shown at, so that text keeps its size on every screen.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HEIGHT = 272;
+const NARROW = 272; // pixels: charts wider than this are no taller than wide
 const EDGE = { top: 30, right: 14, bottom: 46 };
 const INSET = 9; // between the frame and the outermost points
 const ZERO_GAP = 34; // between a zero and the rest of a logarithmic axis
-const LETTER = 7; // pixels, about
+const LETTER = 7.7; // pixels of a digit in the widest of the fonts
 const CROWDED = 26; // pixels between the markers of a long line
 
 const MARKERS = [
@@ -40,10 +40,12 @@ function svgNode(name, attributes, parent) {
   return node;
 }
 
-/** What gives a series its looks: a class for its style, or its place on the ramp. */
+/** What gives a series its looks: a class for its style, or its place on the ramp. A second dozen changes colours. */
 function dress(node, series) {
-  if (series.ramp === null || series.ramp === undefined) node.classList.add(`style-${series.style}`);
-  else {
+  if (series.ramp === null || series.ramp === undefined) {
+    node.classList.add(`style-${series.style % MARKERS.length}`);
+    node.classList.toggle("again", series.style >= MARKERS.length);
+  } else {
     node.classList.add("ramp");
     node.style.setProperty("--at", `${Math.round(100 * series.ramp)}%`);
   }
@@ -51,14 +53,20 @@ function dress(node, series) {
 }
 
 function markerPath(series) {
-  return series.ramp === null || series.ramp === undefined ? MARKERS[series.style % MARKERS.length](4) : circle(3.5 + 3.5 * series.ramp);
+  return series.ramp === null || series.ramp === undefined ? MARKERS[series.style % MARKERS.length](series.size) : circle(0.875 * series.size * (1 + series.ramp));
 }
 
-/** Draw a chart `width` pixels wide. Returns its node and the points that can be pointed at. */
+/** Whether a series shows its points; curves and paths do not. */
+function marked(series) {
+  return series.kind === "line" || series.kind === "points";
+}
+
+/** Draw a chart `width` pixels wide, no taller than wide. Returns its node and the points that can be pointed at. */
 function drawChart(chart, width, few, id) {
-  const svg = svgNode("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "group", "aria-roledescription": "chart" });
+  const height = Math.min(chart.height, Math.max(NARROW, width));
+  const svg = svgNode("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "chart", role: "group", "aria-roledescription": "chart" });
   svg.setAttribute("aria-label", `${chart.title}: ${chart.y.label} against ${chart.x.label}. Arrow keys read the points.`);
-  const frame = makeFrame(chart, width, few);
+  const frame = makeFrame(chart, width, height, few);
   drawAxes(svg, chart, frame);
   const clip = svgNode("clipPath", { id }, svgNode("defs", {}, svg));
   svgNode("rect", { x: frame.left, y: frame.top, width: frame.right - frame.left, height: frame.bottom - frame.top }, clip);
@@ -72,16 +80,16 @@ function drawChart(chart, width, few, id) {
 }
 
 /** Where the plot lies, and its two scales. */
-function makeFrame(chart, width, few) {
+function makeFrame(chart, width, height, few) {
   const xs = chart.series.flatMap((s) => s.x);
   const ys = [...chart.series.flatMap((s) => (few ? [...s.y, ...s.low, ...s.high] : s.y)), ...chart.levels.map((l) => l.y)];
-  const [top, bottom] = [EDGE.top, HEIGHT - EDGE.bottom];
+  const [top, bottom] = [EDGE.top, height - EDGE.bottom];
   const y = makeScale(chart.y, ys, bottom - INSET, top + INSET, 0);
   const yTicks = y.ticks(5);
-  const left = 10 + LETTER * Math.max(2, ...yTicks.map((tick) => tick.label.length));
+  const left = Math.ceil(10 + LETTER * Math.max(2, ...yTicks.map((tick) => tick.label.length)));
   const right = width - EDGE.right;
   const x = makeScale(chart.x, xs, left + INSET, right - INSET, ZERO_GAP);
-  return { top, bottom, left, right, x, y, yTicks, xTicks: spaced(x, x.ticks(Math.floor((right - left) / 52))) };
+  return { top, bottom, left, right, height, x, y, yTicks, xTicks: spaced(x, x.ticks(Math.floor((right - left) / 52))) };
 }
 
 /** Ticks whose labels do not touch. */
@@ -95,7 +103,7 @@ function spaced(x, ticks) {
   });
 }
 
-function drawAxes(svg, chart, { top, bottom, left, right, x, y, xTicks, yTicks }) {
+function drawAxes(svg, chart, { top, bottom, left, right, height, x, y, xTicks, yTicks }) {
   const axes = svgNode("g", { class: "axes" }, svg);
   for (const tick of yTicks) {
     const at = Math.round(y(tick.value)) + 0.5;
@@ -113,7 +121,7 @@ function drawAxes(svg, chart, { top, bottom, left, right, x, y, xTicks, yTicks }
   if (gap !== null) svgNode("path", { class: "base", d: `M${gap - 5},${bottom + 4}l4,-8M${gap + 1},${bottom + 4}l4,-8` }, axes);
   svgNode("rect", { class: "plot", x: left, y: top, width: right - left, height: bottom - top }, axes);
   svgNode("text", { class: "axis-label", "data-axis": "y", x: 0, y: 13 }, axes).textContent = chart.y.label;
-  svgNode("text", { class: "axis-label", "data-axis": "x", x: right, y: HEIGHT - 6, "text-anchor": "end" }, axes).textContent = chart.x.label;
+  svgNode("text", { class: "axis-label", "data-axis": "x", x: right, y: height - 6, "text-anchor": "end" }, axes).textContent = chart.x.label;
 }
 
 function drawLevel(svg, level, { left, right, y }) {
@@ -141,7 +149,7 @@ function drawSeries(svg, series, { x, y }, clip) {
     if (d) svgNode("path", { class: "curve", d }, clipped);
   }
   const points = shown.filter((i) => y.inside(series.y[i]) && x.inside(series.x[i]));
-  if (series.kind !== "path") drawMarkers(group, series, points, x, y);
+  if (marked(series)) drawMarkers(group, series, points, x, y);
   return points.map((i) => ({ series, i, px: x(series.x[i]), py: y(series.y[i]) }));
 }
 

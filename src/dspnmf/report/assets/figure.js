@@ -2,6 +2,8 @@
 // A figure: a choice of views, one legend outside of the plots, small multiples, and a tooltip.
 
 const FEW = 3; // bands are always shown up to so many series, beyond only for the one that is pointed at
+const LEGEND_SIZE = 4; // of its markers, whatever their size in the plot
+const BAR = 48; // pixels at the top of the window that are taken
 const REACH = 40; // pixels from the pointer within which a point is read out
 let charts = 0;
 
@@ -30,13 +32,11 @@ function choice(parent, title, labels, chosen, pick) {
 
 class FigureView {
   constructor(root) {
-    this.figure = JSON.parse(root.querySelector("script[type='application/json']").textContent);
     this.root = root;
     this.hidden = new Set();
     this.view = 0;
-    const head = element("div", "figure-head", root);
-    const { views, choice: title } = this.figure;
-    if (views.length > 1) choice(head, title, views.map((v) => v.label), 0, (i) => this.show(i));
+    this.read(JSON.parse(root.querySelector("script[type='application/json']").textContent));
+    this.control(element("div", "figure-head", root));
     this.legend = element("div", "legend", root);
     this.legend.setAttribute("role", "group");
     this.legend.setAttribute("aria-label", "Series: click hides or shows, double click or Shift shows only this one");
@@ -47,6 +47,15 @@ class FigureView {
     this.observer = new ResizeObserver(() => this.resize());
     this.show(0);
     this.observer.observe(this.panels);
+  }
+
+  read(data) {
+    this.figure = data;
+  }
+
+  control(head) {
+    const { views, choice: title } = this.figure;
+    if (views.length > 1) choice(head, title, views.map((v) => v.label), 0, (i) => this.show(i));
   }
 
   get charts() {
@@ -178,20 +187,31 @@ class FigureView {
     this.placeTip(drawn.svg, point);
   }
 
-  tell(chart, { series, i }) {
+  tell(chart, point) {
+    const { series, i } = point;
     this.tip.replaceChildren();
     const head = element("p", "tip-name", this.tip);
-    head.append(swatch(series), document.createTextNode(series.name));
+    head.append(swatch(series));
+    element("span", "", head, this.named(point));
     const list = element("dl", "", this.tip);
-    const row = (name, value) => {
+    for (const [name, value] of this.readings(chart, point)) {
       element("dt", "", list, name);
       element("dd", "", list, value);
-    };
-    row(chart.x.label, readable(series.x[i]));
-    row(chart.y.label, readable(series.y[i]));
-    if (series.low.length && series.low[i] !== series.high[i]) row("lowest to highest run", `${readable(series.low[i])} – ${readable(series.high[i])}`);
+    }
     if (series.notes.length) element("p", "", this.tip, series.notes[i]);
     this.tip.hidden = false;
+  }
+
+  /** What a point is called, and what is read out of it. */
+  named({ series }) {
+    return series.name;
+  }
+
+  readings(chart, { series, i }) {
+    const found = [[chart.x.label, readable(series.x[i])], [chart.y.label, readable(series.y[i])]];
+    const banded = series.low.length && series.low[i] !== series.high[i];
+    if (banded) found.push(["lowest to highest run", `${readable(series.low[i])} – ${readable(series.high[i])}`]);
+    return found;
   }
 
   placeTip(svg, point) {
@@ -200,7 +220,8 @@ class FigureView {
     const { offsetWidth: width, offsetHeight: height } = this.tip;
     const left = Math.min(Math.max(0, x - width / 2), own.width - width);
     this.tip.style.left = `${left}px`;
-    this.tip.style.top = `${y - height - 14}px`;
+    const above = box.top + point.py - height - 14 > BAR;
+    this.tip.style.top = `${above ? y - height - 14 : y + 18}px`;
   }
 
   leave() {
@@ -245,8 +266,8 @@ function swatch(entry) {
   }
   const group = dress(svgNode("g", { class: `series ${entry.kind}` }, svg), entry);
   if (entry.kind !== "points") svgNode("path", { class: "curve", d: "M1,7H29" }, group);
-  if (entry.kind !== "path") svgNode("path", { class: "marker", d: markerPath(entry), transform: "translate(15,7)" }, group);
+  if (marked(entry)) svgNode("path", { class: "marker", d: markerPath({ ...entry, size: LEGEND_SIZE }), transform: "translate(15,7)" }, group);
   return svg;
 }
 
-for (const root of document.querySelectorAll(".figure")) new FigureView(root);
+for (const root of document.querySelectorAll(".figure:not(.codes)")) new FigureView(root);

@@ -17,6 +17,12 @@ function readable(value) {
   return mantissa === 1 ? powerOfTen(exponent) : `${mantissa} · ${powerOfTen(exponent)}`.replace("-", "−");
 }
 
+/** A number beside an axis: its digits, or a power of ten where they would be too many. */
+function tickLabel(value, digits = 0) {
+  const long = Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-5);
+  return long ? readable(value) : (digits ? value.toFixed(digits) : String(value)).replace("-", "−");
+}
+
 /** Round steps (1, 2 or 5 times a power of ten) between low and high, at most `most` of them. */
 function linearTicks(low, high, most) {
   const rough = (high - low) / Math.max(1, most);
@@ -25,7 +31,7 @@ function linearTicks(low, high, most) {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i += 1) {
-    ticks.push({ value: i * step, label: (i * step).toFixed(digits).replace("-", "−") });
+    ticks.push({ value: i * step, label: tickLabel(i * step, digits) });
   }
   return ticks;
 }
@@ -45,7 +51,7 @@ function logTicks(low, high, most) {
   for (let e = first - 1; e <= last; e += 1) {
     for (const factor of [1, 2, 5]) {
       const value = Number(`${factor}e${e}`);
-      if (value >= low * 0.999 && value <= high * 1.001) found.push({ value, label: String(value) });
+      if (value >= low * 0.999 && value <= high * 1.001) found.push({ value, label: tickLabel(value) });
     }
   }
   return found.length >= 2 ? found : linearTicks(low, high, Math.min(most, 4)).filter((tick) => tick.value > 0);

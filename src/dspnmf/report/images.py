@@ -1,0 +1,66 @@
+"""Numbers on a grid as small pictures: PNG files written here, as addresses a page can hold."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dspnmf.rows._model import Array
+
+LARGEST = 400  # pixels of a side; beyond, neighbours are averaged
+# From nothing to the largest number, evenly in lightness; the blues of the page.
+_STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
+
+
+def picture(values: Array, shape: tuple[int, int], top: float = 0.0) -> str:
+    """Numbers, line by line, as the address of a picture: dark the smallest (or 0), light `top` (or the largest).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspnmf.report.images import picture
+    >>> picture(np.arange(4.0), (2, 2))[:22]
+    'data:image/png;base64,'
+    """
+    grid = reduced(np.asarray(values, dtype=np.float64).reshape(shape))
+    low, high = min(0.0, float(grid.min())), top if top > 0 else float(grid.max())
+    share = np.minimum((grid - low) / (high - low), 1) if high > low else np.zeros_like(grid)
+    return "data:image/png;base64," + base64.b64encode(png(np.rint(255 * share).astype(np.uint8))).decode()
+
+
+def reduced(grid: Array) -> Array:
+    """The grid with sides of at most `LARGEST`: means of squares of whole pixels."""
+    step = -(-max(grid.shape) // LARGEST)
+    if step == 1:
+        return grid
+    edges = [np.arange(0, side, step) for side in grid.shape]
+    sums = np.add.reduceat(np.add.reduceat(grid, edges[0], axis=0), edges[1], axis=1)
+    heights, widths = (np.diff([*edge, side]) for edge, side in zip(edges, grid.shape, strict=True))
+    return sums / np.outer(heights, widths)
+
+
+def png(levels: Any) -> bytes:
+    """A PNG file with one byte a pixel: its place in the palette."""
+    height, width = levels.shape
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), levels]).tobytes()  # 0: a line as it is
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),  # 8 bits, palette
+        (b"PLTE", palette()),
+        (b"IDAT", zlib.compress(lines, 9)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+
+
+def palette() -> bytes:
+    """256 colours between the stops."""
+    at, stops = np.linspace(0, len(_STOPS) - 1, 256), np.array(_STOPS, dtype=np.float64)
+    mixed = [np.interp(at, np.arange(len(_STOPS)), stops[:, channel]) for channel in range(3)]
+    return np.rint(np.stack(mixed, axis=1)).astype(np.uint8).tobytes()
