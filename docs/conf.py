@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import shutil
@@ -100,6 +101,14 @@ def inside(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\((\.\./)+benchmarks/(README|gpu)\.md\)", "(/benchmarks.md)", source[0])
 
 
+def make_report(app: Any, error: Exception | None) -> None:
+    """The report that the guide links to, by the lines the guide shows."""
+    if error is None and app.builder.name == "html":
+        code = (HERE / "guide" / "report.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+        with contextlib.chdir(Path(app.outdir) / "guide"):
+            exec(code, {})
+
+
 def keep_results(app: Any, error: Exception | None) -> None:
     """The reproduction's own page and the files it links to, as they were written, beside the pages made here."""
     if error is None and app.builder.name == "html":
@@ -109,4 +118,5 @@ def keep_results(app: Any, error: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Hooks of the build."""
     app.connect("source-read", inside)
+    app.connect("build-finished", make_report)
     app.connect("build-finished", keep_results)

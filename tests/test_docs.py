@@ -191,7 +191,7 @@ def test_loads_nothing_from_elsewhere(built: Path, pages: dict[Path, Page]) -> N
 def public_names() -> list[str]:
     """Every name a user may import: those of the package, and the functions and classes of its public modules."""
     found = [f"dspnmf.{name}" for name in dspnmf.__all__ if not name.startswith("_")]
-    for name in ("metrics", "graphs", "datasets", "readers", "plot", "persistence"):
+    for name in ("metrics", "graphs", "datasets", "readers", "plot", "persistence", "report"):
         module = importlib.import_module(f"dspnmf.{name}")
         members = inspect.getmembers(module, lambda m: inspect.isfunction(m) or inspect.isclass(m))
         found += [
