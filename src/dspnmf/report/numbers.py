@@ -97,7 +97,7 @@ def spoken(case: Case, facts: Facts) -> list[str]:
     if near < n:
         found.append(
             f"Trustworthiness and neighbour recall are measured on {near:,} samples drawn from the {n:,}, with "
-            f"{facts['neighbours']} neighbours among them; the other measures on all."
+            f"{facts['neighbours']} neighbours among them{'; the other measures on all' if basis == n else ''}."
         )
     else:
         found.append(f"Trustworthiness and neighbour recall are measured with {facts['neighbours']} neighbours.")
