@@ -96,6 +96,5 @@ class Page(HTMLParser):
             self.links.add(found["href"])
         elif tag == "link" and found.get("rel") not in ("canonical", "next", "prev", "search", "index", "author"):
             self.loads.add(found.get("href", ""))
-        for name in ("src", "srcset", "data"):
-            if name in found and tag != "a":
-                self.loads |= {part.split()[0] for part in found[name].split(",") if part.strip()}
+        self.loads |= {found[name] for name in ("src", "data") if found.get(name, "data:")[:5] != "data:"}
+        self.loads |= {part.split()[0] for part in found.get("srcset", "").split(",") if part.strip()}
