@@ -194,7 +194,7 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     values = _values(X)
     if has_missing(estimator, X):
         values = values[~np.isnan(values)]
-        if values.size == 0:
+        if values.size == 0 and X.size == X.shape[0] * X.shape[1]:  # cells a sparse X does not store are known
             raise ValueError(f"All {X.shape[0]} x {X.shape[1]} cells of X are missing: there is nothing to learn from.")
     if values.size == 0:
         return X, 0.0

@@ -11,7 +11,6 @@ user is `Problem.unit` times the solver's. `scale` is a power of two: multiplyin
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,6 +23,7 @@ from dspnmf import _validation, rules, start
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered, refuse
+from dspnmf.estimators.progress import say
 from dspnmf.rows import Rows
 from dspnmf.rows._model import Array
 from dspnmf.rows.incomplete import Incomplete, IncompleteRows
@@ -31,8 +31,6 @@ from dspnmf.rows.places import MEMORY, Place, as_rows, place_of
 from dspnmf.solver import Completing, Descent, Hals, NewtonCG, Stopping, Update, first, proceed
 from dspnmf.state import State
 from dspnmf.terms import Objective
-
-_log = logging.getLogger("dspnmf")
 
 RULES = {"mm": rules.guaranteed, "paper": rules.printed, "paper-appendix": rules.appendix}
 __all__ = ["Factorization", "Problem", "Run"]
@@ -255,7 +253,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                 update.recall(point.memory)
             run = self._descend(X, problem, update, context, keeper, point)
             context.call_on_fit_task_end(estimator=self, X=X)
-            best, point = run if best is None or run.history[-1] < best.history[-1] else best, None
+            best, point = run.better(best, rows.small), None
         assert best is not None
         rows.begin(best.codes)
         return best
@@ -302,11 +300,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _say(self, iteration: int, value: float) -> None:
         """Progress for `verbose` (every `verbose`-th iteration), through the logger "dspnmf"."""
         if self.verbose and iteration % int(self.verbose) == 0:
-            if not _log.hasHandlers():
-                _log.addHandler(logging.StreamHandler())
-            if _log.level == logging.NOTSET:
-                _log.setLevel(logging.INFO)
-            _log.info("iteration %d: objective %.6e", iteration, value)
+            say(f"iteration {iteration}: objective {value:.6e}")
 
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""

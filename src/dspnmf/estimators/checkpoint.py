@@ -1,10 +1,10 @@
 """Fits that survive being killed: their state in a file, written every so often, removed when the fit is done.
 
-The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, and
-what says which fit it belongs to: an identity, and sums over the rows of X with fixed random weights. It is complete at
-every moment, because a new one is written beside it and then takes its place. A fit called again with the same
-arguments goes on where the file was written, and ends where it would have ended undisturbed. A file of another fit, or
-one that is damaged, is refused and left alone.
+The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, V' of
+the other runs, and what says which fit it belongs to: an identity, and sums over the rows of X with fixed random
+weights. It is complete at every moment, because a new one is written beside it and then takes its place. A fit called
+again with the same arguments goes on where the file was written, and ends where it would have ended undisturbed. A file
+of another fit, or one that is damaged, is refused and left alone.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dspnmf._files import complete, write_array
 from dspnmf.rows import Rows
 from dspnmf.rows._model import GROUP, Array, RandomCodes
 from dspnmf.rows.places import Place
+from dspnmf.rows.small import Small
 from dspnmf.state import State
 from dspnmf.terms import Objective
 
@@ -41,6 +42,14 @@ class Run(NamedTuple):
     state: State
     history: list[float]
     converged: bool
+    others: tuple[Array, ...] = ()  # V' of the starts that ended above this one
+
+    def better(self, earlier: Run | None, small: Small) -> Run:
+        """The better of this run and the best earlier one, with the components of all others."""
+        if earlier is None:
+            return self
+        best, other = (self, earlier) if self.history[-1] < earlier.history[-1] else (earlier, self)
+        return best._replace(others=(*earlier.others, small.host(other.state.Vt)))
 
 
 class Point(NamedTuple):
@@ -132,7 +141,8 @@ class Checkpoint:
             small = [rows.small.adopt(_member(archive, name + part)) for part in _MEMBERS]
             L = tuple(rows.small.adopt(_member(archive, f"{name}L{j}")) for j in range(about["operators"]))
             history = _member(archive, f"{name}history").tolist()
-            return Run(codes, State(small[0], small[1], small[2], L), history, about["converged"])
+            others = tuple(_member(archive, f"other{j}") for j in range(about["others"])) if name else ()
+            return Run(codes, State(small[0], small[1], small[2], L), history, about["converged"], others)
 
         here, best = run(""), run("best_") if about["best"] else None
         rows.begin(here.codes)
@@ -152,12 +162,15 @@ class Checkpoint:
             "operators": len(point.state.L),
             "best": point.best is not None,
             "converged": bool(point.best and point.best.converged),
+            "others": len(point.best.others) if point.best else 0,
             "generator": [kind, *(item.item() if hasattr(item, "item") else item for item in rest)],
         }
         with complete(self.path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             _write(archive, "about", np.array(json.dumps(about)))
             _write(archive, "generator", keys)
             _write(archive, "fingerprint", self._fingerprint)
+            for j, Vt in enumerate(point.best.others if point.best else ()):
+                _write(archive, f"other{j}", Vt)
             runs = {"": Run(None, point.state, point.history, False)} | ({"best_": point.best} if point.best else {})
             for name, run in runs.items():
                 s = run.state.on_host(rows.small)

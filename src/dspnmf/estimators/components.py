@@ -16,6 +16,7 @@ from dspnmf.rows import RowModel
 from dspnmf.rows._model import Array
 from dspnmf.rows.incomplete import Incomplete, IncompleteRows
 from dspnmf.rows.places import MEMORY, Place, on_host, place_of
+from dspnmf.stability import stability
 from dspnmf.state import State
 
 
@@ -106,6 +107,11 @@ class ComponentFactorization(Factorization):
         """The pull of similarities `ties` (new x training rows) beside X M."""
         return (np.ascontiguousarray((self._similarity * (ties @ self._train_codes)).astype(dtype)),)
 
+    def _stability(self, run: Run) -> Array | None:
+        """How well each component came back from the other starts; None where there was one start."""
+        runs = [Vt[: self.n_features_in_].T for Vt in (run.state.Vt, *run.others)]
+        return stability(runs) if run.others else None
+
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         rows = problem.rows
         components = run.state.Vt[: self.n_features_in_].T * (rows.scale / problem.code)
@@ -116,6 +122,7 @@ class ComponentFactorization(Factorization):
             components, unit = components / length[:, None], unit * length
         return {
             "components_": problem.place.components(np.ascontiguousarray(components.astype(rows.dtype))),
+            "stability_": self._stability(run),
             "_at_fit": self.get_params(deep=False),
             **self._for_transform(problem, run),
             "_scale": rows.scale,

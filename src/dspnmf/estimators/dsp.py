@@ -103,6 +103,8 @@ class DSPNMF(ComponentFactorization):
         ``||XX' - lam UU'||`` (Frobenius).
     n_iter_ : int
         Iterations of the best start.
+    stability_ : ndarray of shape (n_components,) or None
+        How well each component came back from the other starts (`dspnmf.stability`); None with one start.
     n_components_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     label_components_ : ndarray of shape (n_components, n_classes)
@@ -303,7 +305,7 @@ class NMF(ComponentFactorization):
 
     Attributes
     ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, stability_, n_components_
         As in `DSPNMF`.
 
     Examples

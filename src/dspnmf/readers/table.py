@@ -16,8 +16,10 @@ class Table:
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Numbers: float32 or float64, and whatever sign the file has; NaN where a cell was empty.
+    X : array of shape (n_samples, n_features)
+        Numbers, of whatever sign the file has; NaN where a cell was empty. A NumPy array or a SciPy csr_array of
+        float32 or float64; of more than 1 GiB a memory map, a Zarr array or an HDF5 dataset as it is in the file, which
+        a fit reads piece by piece.
     features : ndarray of str, shape (n_features,)
         Names of the features.
     index : ndarray of str, shape (n_samples,)
