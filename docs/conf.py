@@ -101,6 +101,14 @@ def inside(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\((\.\./)+benchmarks/(README|gpu)\.md\)", "(/benchmarks.md)", source[0])
 
 
+def escaped(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """``x : array of shape (n_components_, ...)``: in a type, a name that ends in _ is no link."""
+    for number, line in enumerate(lines):
+        begin, colon, kind = line.partition(" : ")
+        if colon:
+            lines[number] = begin + colon + re.sub(r"(?<![\w`])(\w+)_(?=[,) ])", r"\1\\_", kind)
+
+
 def make_report(app: Any, error: Exception | None) -> None:
     """The report that the guide links to, by the lines the guide shows."""
     if error is None and app.builder.name == "html":
@@ -117,6 +125,7 @@ def keep_results(app: Any, error: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """Hooks of the build."""
+    app.connect("autodoc-process-docstring", escaped, priority=400)  # before numpydoc
     app.connect("source-read", inside)
     app.connect("build-finished", make_report)
     app.connect("build-finished", keep_results)

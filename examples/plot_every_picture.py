@@ -14,7 +14,7 @@ figure, and returns them; none shows or saves anything. The data are handwritten
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
-from dspnmf import DSPNMF, NMF, plot
+from dspnmf import DSPNMF, DSPNMFCV, NMF, plot
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -50,3 +50,17 @@ plot.correlation(model)
 four = y < 4
 first, second = Z[four].var(axis=0).argsort()[:-3:-1]
 plot.codes(Z[four], y[four], which=(first, second))
+
+# %%
+# Would another start find the same?
+# ----------------------------------
+# With ``n_init`` above 1 components are matched with those of the other starts: 1 is the same in all.
+plot.stability(DSPNMF(10, n_init=5, random_state=0).fit(X))
+
+# %%
+# Which rank, which weight?
+# -------------------------
+# A search without labels: the error of held-out cells chooses the rank, neighbours of held-out samples the weight. The
+# ring is the choice. Every sixth digit is enough here.
+search = DSPNMFCV([5, 10, 20], alphas=4, cv=3, random_state=0).fit(X[::6])
+plot.selection(search)

@@ -95,7 +95,7 @@ class DSPNMF(ComponentFactorization):
         V.
     objective_ : float
         The objective at the end, not halved.
-    objective_history_ : ndarray of shape ``(n_iter_ + 1,)``
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
         The objective at the start and after every iteration.
     reconstruction_err_ : float
         ``||X - UV||`` (Frobenius).
