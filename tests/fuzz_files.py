@@ -356,7 +356,8 @@ ODD = (
     b"x\n1\n\n2\n", b'x\n1\n""\n2\n', b"a b  c\n1 2  3\n", b"a,b\r1,2\r3,4\r", b"-1,nan\ninf,-inf\n",
     b"a,b\n1,\xe9\n", b'"a,b\n1,2\n', b'a,b\n"1"2,3\n', b"a,b\n1,2\n1,x\n2,3\n4,5\n", b"1" * 400 + b"\n",
     b"\xff\xfea\x00,\x00b\x00\n", b"\xfe\xff\x00", b"id,0,1,2,3\nq,1,2,3,4\n", b",0,1\n0,5,6\n1,7,8\n",
-    b"1e5000,2\n3,4\n", b"a\tb,c\n1\t2,3\n", b"a,b\n" + b"1" * 100_000 + b"x,2\n3,4\n", b"0." + b"1" * 100_000 + b",2\n",
+    b"1e5000,2\n3,4\n", b"a\tb,c\n1\t2,3\n", b"a,b\n" + b"1" * 100_000 + b"x,2\n3,4\n",
+    b"0." + b"1" * 100_000 + b",2\n",
 )  # fmt: skip
 LIES: tuple[Callable[[random.Random], tuple[str, Content]], ...] = (
     _huge_npy, _huge_npz, _huge_market, _huge_matlab, _huge_zarr, _huge_picture, _odd_text, _odd_text, _huge_text,

@@ -21,6 +21,7 @@ LAYERS = (
     {"persistence", "plot"},
     {"paper"},
     {"report"},
+    {"workflow"},
     {"cli"},
     {"__init__"},
 )

@@ -174,6 +174,15 @@ def test_errors(model: Any, spoil: Any, message: str) -> None:
         model.fit(spoil(holes()[1]))
 
 
+@pytest.mark.parametrize("similarity", ["cosine", "knn"])
+def test_other_similarities_need_complete_rows(similarity: str) -> None:
+    """A model that keeps cosines or neighbours says so when new rows miss cells."""
+    X, A = holes()
+    model = DSPNMF(K, similarity=similarity, missing="mask", random_state=0, max_iter=5, tol=0).fit(X)
+    with pytest.raises(ValueError, match="needs complete rows"):
+        model.transform(A)
+
+
 def test_refused_elsewhere(tmp_path: Path) -> None:
     """Missing cells need X in memory, and no checkpoint."""
     da = pytest.importorskip("dask.array")

@@ -1,7 +1,8 @@
-"""What a user sees of an error: its message, in the words of the command line, and no traceback."""
+"""What a user sees of an error: its message, in the words of the command line, and no traceback unless asked for."""
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ _WORDS = {  # the library's, as patterns -> the command line's
     r"say so with unverified=True": "say so with --unverified",
     r"dspnmf\.datasets\.fetch\('(\w+)'\)": r"dspnmf data fetch \1",
     r"dspnmf\.datasets\.fetch\('(\w+)', unverified=True\)": r"dspnmf data fetch \1 --unverified",
+    r'missing="mask"': "--missing mask",
+    r'[Ss]caling "(\w+)"': r"--scale \1",
+    r"scaling '(\w+)'": r"--scale \1",
+    r"\bn_components\b": "--rank",
 }
 
 
@@ -40,4 +45,29 @@ def told(kinds: tuple[type[Exception], ...] = INPUT, then: str = "") -> Iterator
     except kinds as error:
         text = translated(str(error))
         typer.echo(f"dspnmf: {text.rstrip('.')}. {then}" if then else f"dspnmf: {text}", err=True)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def plainly(*, debug: bool = False, as_json: bool = False) -> Iterator[None]:
+    """Every error ends the command with one message and status 1; with `debug`, where it arose."""
+    try:
+        yield
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except KeyboardInterrupt:
+        typer.echo("dspnmf: interrupted; nothing was written.", err=True)
+        raise typer.Exit(130) from None
+    except Exception as error:
+        if debug:
+            raise
+        known = isinstance(error, (*INPUT, TypeError, MemoryError))
+        text = translated(str(error)) or type(error).__name__
+        if isinstance(error, MemoryError):
+            text = f"there is not enough memory ({text}). Use fewer features or rows, or a .npy file above 1 GiB."
+        if not known:
+            text = f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where."
+        if as_json:
+            typer.echo(json.dumps({"error": text}))
+        typer.echo(f"dspnmf: {text}", err=True)
         raise typer.Exit(1) from error

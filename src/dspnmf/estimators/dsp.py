@@ -1,8 +1,9 @@
-"""DSP-NMF, and plain NMF as its special case."""
+"""DSP-NMF."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from dspnmf.estimators.supervision import Labels, beside, label_components
 from dspnmf.rows import ArrayRows, Operator, Rows
 from dspnmf.rows._model import Array
 from dspnmf.rows.incomplete import Incomplete, IncompleteRows
-from dspnmf.rows.places import as_rows
+from dspnmf.rows.places import Place, as_rows
 from dspnmf.state import State
 from dspnmf.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, Term
 
@@ -254,6 +255,10 @@ class DSPNMF(ComponentFactorization):
     def _augmented(self, X: Any) -> Any:
         return with_unit_rows(X, self._scale) if self._kept() == "cosine" else X
 
+    def _codes_of_incomplete(self, X: Incomplete, place: Place, path: Path | None) -> Any:
+        _validation.check_complete(self, self._kept() == "gram")
+        return super()._codes_of_incomplete(X, place, path)
+
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         unlabelled = Objective(problem.objective.terms[:2], problem.objective.weights[:2])  # new rows have no labels
         model, m = unlabelled.model(run.state), self.n_features_in_
@@ -282,69 +287,3 @@ class DSPNMF(ComponentFactorization):
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         unit = problem.rows.scale**2 if self._like_gram else 1.0
         return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}
-
-
-class NMF(ComponentFactorization):
-    """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
-
-    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
-    overlap: the same meaning of `n_components`, `init` (given by name), `max_iter`, `random_state`, and of W and H.
-
-    Parameters
-    ----------
-    n_components : int, default=10
-        Rank k.
-    solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
-        "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Start; "custom" takes W and H of `fit_transform`.
-    missing : {"error", "mask"}, default="error"
-        What NaN in X means: an error, or a missing cell that carries no weight (see `DSPNMF`).
-    n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
-        As in `DSPNMF`.
-
-    Attributes
-    ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, stability_, n_components_
-        As in `DSPNMF`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dspnmf import NMF
-    >>> X = np.array([[1.0, 1], [2, 1], [3, 1.2], [4, 1], [5, 0.8], [6, 1]])
-    >>> model = NMF(n_components=2, random_state=0, tol=1e-6)
-    >>> Z = model.fit_transform(X)
-    >>> bool(np.abs(X - model.inverse_transform(Z)).max() < 0.05)
-    True
-    """
-
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **ComponentFactorization._allowed,
-        "missing": one_of("error", "mask"),
-    }
-    _anywhere = True
-
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        solver: str = "auto",
-        init: str = "random",
-        missing: str = "error",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
-        )
-        self.missing = missing
-
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        rows = as_rows(X, self.n_components, scale)
-        return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, scale)

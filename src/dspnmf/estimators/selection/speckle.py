@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import alone
-from dspnmf.estimators.dsp import NMF
+from dspnmf.estimators.plain import NMF
 from dspnmf.estimators.selection.folds import Indices
 from dspnmf.rows._model import Array
 

@@ -1,0 +1,68 @@
+"""A folder of results that appears complete or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class OutputFolder:
+    """A context: files are written to a folder beside it, which takes the name when the block ends well.
+
+    A folder that exists keeps its other files; files of the same names are replaced if that was asked for, and refused
+    before any work otherwise.
+    """
+
+    def __init__(self, path: Path, names: tuple[str, ...], *, force: bool = False) -> None:
+        self.path = path
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is a file: name a folder for the results.")
+        there = [name for name in names if (path / name).exists()]
+        if there and not force:
+            raise ValueError(f"{path} holds {', '.join(there)} already: name another folder, or replace with --force.")
+        self._names = names
+        self._work: Path | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to write."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._work = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}."))
+        return self
+
+    def __truediv__(self, name: str) -> Path:
+        """The path of a file, for now."""
+        assert self._work is not None
+        return self._work / name
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Publish what was written, or leave no trace."""
+        assert self._work is not None
+        try:
+            if kind is None:
+                self._publish(self._work)
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def _publish(self, work: Path) -> None:
+        work.chmod(0o777 & ~_mask(self.path.parent))
+        if not self.path.exists():
+            work.rename(self.path)
+            return
+        for name in self._names:  # what an earlier run wrote and this one did not would be taken for its result
+            if (work / name).exists():
+                (work / name).replace(self.path / name)
+            else:
+                (self.path / name).unlink(missing_ok=True)
+
+
+def _mask(folder: Path) -> int:
+    """What a new folder there would not be allowed, found by making one."""
+    probe = Path(tempfile.mkdtemp(dir=folder)) / "probe"
+    try:
+        probe.mkdir()
+        return 0o777 & ~probe.stat().st_mode
+    finally:
+        shutil.rmtree(probe.parent, ignore_errors=True)

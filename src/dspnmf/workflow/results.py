@@ -1,0 +1,109 @@
+"""What a fit or a selection leaves in a folder, and the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dspnmf
+from dspnmf._files import write_text
+from dspnmf.persistence import load
+from dspnmf.readers import Table, read, write_codes
+from dspnmf.report import write_fit_report, write_selection_report
+from dspnmf.workflow.fitting import FitResult
+from dspnmf.workflow.folder import OutputFolder
+from dspnmf.workflow.scaling import scaled
+from dspnmf.workflow.tables import matched
+
+FORMATS = ("csv", "parquet")
+FIT_FILES = ("codes.csv", "codes.parquet", "components.csv", "model.skops", "metrics.json", "report.html")
+SELECTION_FILES = ("selection.csv", "ranks.csv", "choice.json", "selection.html")
+_NO_FIT = "{path} holds no fit (there is no {name} in it): name a folder that `dspnmf fit` wrote."
+
+
+def code_names(k: int) -> list[str]:
+    """Names of the columns of codes."""
+    return [f"component_{a + 1}" for a in range(k)]
+
+
+def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, Any], form: str = "csv") -> None:
+    """Codes, components, model, numbers and page."""
+    table, names = result.table, code_names(result.codes.shape[1])
+    write_codes(folder / f"codes.{form}", result.codes, table.index, table.index_name or "sample", names)
+    V = np.asarray(result.model.components_)
+    write_codes(folder / "components.csv", V, np.asarray(names), "component", [str(name) for name in table.features])
+    dspnmf.save(result.pipeline, folder / "model.skops")
+    told = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
+    write_text(folder / "metrics.json", json.dumps({**told, **result.facts}, indent=1) + "\n")
+    write_fit_report(
+        result.model, table, result.codes, folder / "report.html",
+        yardstick=result.yardstick, facts=result.facts, settings=_shown(settings, result.seconds),
+    )  # fmt: skip
+
+
+def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
+    """Settings as the page shows them."""
+    shown = {
+        name.capitalize(): str(value)
+        for name, value in settings.items()
+        if name in ("data", "scale", "label") and value
+    }
+    return shown | ({} if seconds is None else {"Time": f"{seconds:.2f} s"})
+
+
+def read_fit(folder: Path, data: Path | None = None) -> tuple[Any, Table, Any, dict[str, Any], dict[str, str]]:
+    """Model, scaled table, codes, facts and settings of a fit in a folder; `data` where the file has moved to."""
+    for name in ("metrics.json", "model.skops"):
+        if not (folder / name).is_file():
+            raise ValueError(_NO_FIT.format(path=folder, name=name))
+    try:
+        facts = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        settings = facts["settings"]
+        options: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in settings["read"].items()}
+        source = Path(data or settings["data"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{folder / 'metrics.json'} is damaged ({error!r}): fit again.") from error
+    pipeline = load(folder / "model.skops")
+    table = matched(read(source, **options), pipeline.table_features_)
+    here = scaled(table, pipeline[0])
+    form = next((form for form in FORMATS if (folder / f"codes.{form}").is_file()), None)
+    if form is None:
+        raise ValueError(_NO_FIT.format(path=folder, name="codes.csv or codes.parquet"))
+    codes = read(folder / f"codes.{form}", index=table.index_name or "sample").X
+    if len(codes) != here.X.shape[0]:
+        raise ValueError(
+            f"{source} has {here.X.shape[0]} samples, but {folder} holds codes of {len(codes)}: name the file of the "
+            "fit with --data, or fit again."
+        )
+    return pipeline[-1], here, codes, facts, _shown(settings, facts.get("seconds"))
+
+
+def write_selection(cv: Any, folder: OutputFolder, settings: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    """The candidates as a table, the curve of the ranks, and the choice."""
+    _write_columns(folder / "selection.csv", cv.cv_results_)
+    ranks = getattr(cv, "rank_results_", None)
+    if ranks is not None:
+        _write_columns(folder / "ranks.csv", ranks)
+    choice = {
+        "dspnmf": dspnmf.__version__,
+        "settings": dict(settings),
+        "scale": scale,
+        "n_components": int(cv.n_components_),
+        "alpha": float(cv.alpha_),
+        "label_weight": float(cv.label_weight_),
+    }
+    write_text(folder / "choice.json", json.dumps(choice, indent=1) + "\n")
+    write_selection_report(cv, folder / "selection.html", settings=_shown({**settings, "scale": scale}))
+    return choice
+
+
+def _write_columns(path: Path, columns: Mapping[str, Any]) -> None:
+    """A dict of arrays as CSV; what is no column of numbers is left out."""
+    plain = {name: np.asarray(values) for name, values in columns.items() if np.ndim(values) == 1}
+    numbers = {name: values.astype(float) for name, values in plain.items() if values.dtype.kind in "fiub"}
+    X = np.column_stack(list(numbers.values()))
+    write_codes(path, X, np.arange(len(X)).astype(str), "candidate", list(numbers))
