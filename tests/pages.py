@@ -68,14 +68,16 @@ def run(page: Path, block: Block, names: dict[str, Any], skipped: Callable[[str]
         assert spoken.rstrip() == block.printed.rstrip(), f"{page.name}, line {block.line}: printed\n{spoken}"
 
 
-def commands(page: Path) -> Iterator[list[str]]:
-    """The calls of ``dspnmf`` in the shell blocks of a page, as lists of words."""
+def commands(page: Path) -> Iterator[tuple[list[str], str]]:
+    """The calls of ``dspnmf`` in the shell blocks of a page, as words; and what a console shows below each."""
     for block in blocks(page):
         if block.language in SHELL:
-            for line in block.code.replace("\\\n", " ").splitlines():
-                words = shlex.split(line.removeprefix("$ "), comments=True)
+            shown = block.language == "console"
+            for part in re.split(r"^\$ " if shown else r"^", block.code.replace("\\\n", " "), flags=re.MULTILINE):
+                line, _, output = part.partition("\n")
+                words = shlex.split(line, comments=True)
                 if words[:1] == ["dspnmf"]:
-                    yield words
+                    yield words, output if shown else ""
 
 
 class Page(HTMLParser):

@@ -50,6 +50,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     wine = load_wine(as_frame=True)
     wine.frame.to_csv("wine.csv", index=False)
+    wine.data[:20].to_csv("new.csv", index=False)
     digits = load_digits().data[:300] / 16
     np.save("x.npy", digits)
     zarr = pytest.importorskip("zarr", reason="README reads a Zarr array (the extra `files`)")
@@ -81,6 +82,26 @@ def test_code_runs(page: Path, desk: Path) -> None:
             run(page, block, names, lambda source: any(part in source for part in NOT_RUN))
 
 
+@pytest.mark.parametrize(
+    "lie",
+    ["```python\nprint(1 + 1)  # 3\n```\n", "```python\nprint(2)\n```\n\n```text\n3\n```\n"],
+    ids=["comment", "text"],
+)
+def test_a_page_that_lies_is_caught(lie: str, tmp_path: Path) -> None:
+    """Code that prints something else than its page says fails."""
+    page = tmp_path / "page.md"
+    page.write_text(lie)
+    with pytest.raises(AssertionError, match="printed"):
+        run(page, blocks(page)[0], {}, lambda source: False)
+
+
+def test_a_console_is_read(tmp_path: Path) -> None:
+    """Commands of a console come with what it shows below them; those of a script are lines."""
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ dspnmf a  # why\none\ntwo\n$ ls\n```\n```bash\npip install .\ndspnmf b\n```\n")
+    assert list(commands(page)) == [(["dspnmf", "a"], "one\ntwo\n"), (["dspnmf", "b"], "")]
+
+
 def test_all_code_is_in_markdown() -> None:
     """No page in another markup holds code that the tests would not see."""
     written = [p for p in DOCS.rglob("*.rst") if not {"gallery", "generated", "_templates"} & set(p.parts)]
@@ -90,20 +111,21 @@ def test_all_code_is_in_markdown() -> None:
 def test_every_exception_is_used() -> None:
     """What is listed as not run is still somewhere on a page."""
     code = "".join(block.code for page in PAGES for block in blocks(page))
-    called = [" ".join(words) for page in PAGES for words in commands(page)]
+    called = [" ".join(words) for page in PAGES for words, _ in commands(page)]
     assert [part for part in NOT_RUN if part not in code] == []
     assert [part for part in NOT_CALLED if not any(part in call for call in called)] == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if list(commands(p))], ids=page_id)
 def test_commands_work(page: Path, desk: Path) -> None:
-    """Every ``dspnmf`` command on a page, in order, ends well."""
+    """Every ``dspnmf`` command on a page, in order, ends well, and says what the page says it says."""
     typer = pytest.importorskip("typer.testing", reason="the command line needs typer (the extra `cli`)")
     app = importlib.import_module("dspnmf.cli.app").app
-    for words in commands(page):
+    for words, shown in commands(page):
         if not any(part in " ".join(words) for part in NOT_CALLED):
             result = typer.CliRunner().invoke(app, words[1:])
             assert result.exit_code == 0, f"{' '.join(words)}: {result.output}"
+            assert shown.strip() in ("", result.output.strip())
 
 
 @pytest.fixture(scope="module")
