@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONHASHSEED ?= 0
 
-.PHONY: demo readme picture test test-all check bench clean
+.PHONY: demo readme picture docs test test-all check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,10 @@ readme: $(VENV)/.installed  ## the reproduced row of README.md, from docs/reprod
 
 picture: $(VENV)/.installed  ## the picture of README.md
 	$(BIN)/python docs/picture.py
+
+docs: $(VENV)/.installed  ## the documentation, into out/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -j2 -d out/doctrees docs out/docs
+	@echo "Page: out/docs/index.html"
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -37,4 +41,4 @@ bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README
 	mv benchmarks/README.new benchmarks/README.md
 
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) out build dist docs/gallery docs/api/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

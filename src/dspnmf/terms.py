@@ -57,7 +57,7 @@ class Reconstruction:
     - ``ridge ||V||^2``
     - ``overlap sum_{a != b} (u_a'u_b) (v_a v_b')``: components used by the same rows share no features
     - ``smooth[j] sum_a |v_a|^2 u_a'L_j u_a`` for operators j: the smoothness of the codes as they are when components
-      have unit length. Without |v_a|^2 it could be had for nothing, by shrinking codes and growing components.
+      have unit length. Without ``|v_a|^2`` it could be had for nothing, by shrinking codes and growing components.
 
     `mask` names an operator that keeps some rows only.
     """
