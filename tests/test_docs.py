@@ -51,6 +51,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wine = load_wine(as_frame=True)
     wine.frame.to_csv("wine.csv", index=False)
     wine.data[:20].to_csv("new.csv", index=False)
+    Path("examples").mkdir()
+    shutil.copy(ROOT / "examples" / "wine.csv", "examples")
     digits = load_digits().data[:300] / 16
     np.save("x.npy", digits)
     zarr = pytest.importorskip("zarr", reason="README reads a Zarr array (the extra `files`)")

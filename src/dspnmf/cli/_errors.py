@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
@@ -49,8 +49,11 @@ def told(kinds: tuple[type[Exception], ...] = INPUT, then: str = "") -> Iterator
 
 
 @contextmanager
-def plainly(*, debug: bool = False, as_json: bool = False) -> Iterator[None]:
-    """Every error ends the command with one message and status 1; with `debug`, where it arose."""
+def plainly(*, debug: bool = False, as_json: bool = False, words: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Every error ends the command with one message and status 1; with `debug`, where it arose.
+
+    `words` of the library have another name in this command.
+    """
     try:
         yield
     except (typer.Exit, typer.BadParameter):
@@ -62,7 +65,10 @@ def plainly(*, debug: bool = False, as_json: bool = False) -> Iterator[None]:
         if debug:
             raise
         known = isinstance(error, (*INPUT, TypeError, MemoryError))
-        text = translated(str(error)) or type(error).__name__
+        text = str(error)
+        for word, here in (words or {}).items():
+            text = text.replace(word, here)
+        text = translated(text) or type(error).__name__
         if isinstance(error, MemoryError):
             text = f"there is not enough memory ({text}). Use fewer features or rows, or a .npy file above 1 GiB."
         if not known:

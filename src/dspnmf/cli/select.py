@@ -28,7 +28,7 @@ Examples:
 def select(
     data: _reading.Data,
     out: Annotated[Path, typer.Option(help="Folder for the scores, the choice and the page.")],
-    ranks: Annotated[str, typer.Option(help="Ranks to try, with commas.")] = "2,3,5,8,12,20",
+    ranks: Annotated[str, typer.Option(help="Ranks to try, with commas; auto: 2 to 20, as the data allow.")] = "auto",
     alphas: Annotated[int, typer.Option(min=1, help="Number of weights to try, around the natural scale.")] = 7,
     folds: Annotated[int, typer.Option(min=2, help="Parts the data are cut into.")] = 5,
     rule: Annotated[str, typer.Option(help="best, or one-se: the simplest within one standard error.")] = "best",
@@ -47,7 +47,7 @@ def select(
 ) -> None:
     """Choose the rank and the weight of the structure; with --label, by how well classes are told apart."""
     _reading.check_scale(scale)
-    with plainly(debug=debug, as_json=as_json):
+    with plainly(debug=debug, as_json=as_json, words={"n_components": "--ranks"}):
         folder = OutputFolder(out, SELECTION_FILES, force=force)
         options = _reading.reading(label, index, delimiter, header, variable, exclude)
         table = read(data, **options)
@@ -60,8 +60,10 @@ def select(
     _say(choice, data, out, as_json)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str) -> tuple[int, ...] | str:
     """Whole numbers with commas between them."""
+    if text == "auto":
+        return text
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
