@@ -32,7 +32,7 @@ ROWS, COLUMNS = 12, 5
 
 def damaged_files(count: int, seed: int = 0) -> Iterator[tuple[str, Content]]:
     """`count` names and contents; a longer run begins like a shorter one."""
-    whole = _whole()
+    whole = whole_files()
     slow = [name for name in whole if _is_hdf5(name)]  # each costs a process: fewer of them
     quick = [name for name in whole if not _is_hdf5(name)]
     for number in range(count):
@@ -124,7 +124,7 @@ def _enlarged(content: bytes, pick: random.Random) -> bytes:
 
 def _mixed(content: bytes, pick: random.Random) -> bytes:
     """The beginning of one file and the end of another."""
-    other = pick.choice([part for part in _whole().values() if isinstance(part, bytes)])
+    other = pick.choice([part for part in whole_files().values() if isinstance(part, bytes)])
     return content[: _place(content, pick)] + other[_place(other, pick) :]
 
 
@@ -139,7 +139,7 @@ TEXTS = (
 
 
 @cache
-def _whole() -> dict[str, Content]:
+def whole_files() -> dict[str, Content]:
     """A small file of every kind, without damage."""
     random_ = np.random.default_rng(0)
     X = random_.random((ROWS, COLUMNS)).round(3)
@@ -161,15 +161,16 @@ def _text_files(X: np.ndarray) -> dict[str, Content]:
         "wide.txt": table.encode("utf-16"),
         "negative.csv": table.replace("0.", "-0.").encode(),
         "packed.csv.gz": gzip.compress(table.encode(), mtime=0),
-        "list.mtx": _market(sparse.coo_array(np.where(X > 0.5, X, 0))),
-        "full.mtx": _market(X),
-        "packed.mtx.gz": gzip.compress(_market(sparse.coo_array(np.where(X > 0.5, X, 0))), mtime=0),
+        "list.mtx": market(sparse.coo_array(np.where(X > 0.5, X, 0))),
+        "full.mtx": market(X),
+        "packed.mtx.gz": gzip.compress(market(sparse.coo_array(np.where(X > 0.5, X, 0))), mtime=0),
         "table.parquet": _parquet(X, names, "snappy"),
         "packed.parquet": _parquet(X, names, "gzip"),
     }
 
 
-def _market(X: object) -> bytes:
+def market(X: object) -> bytes:
+    """A Matrix Market file."""
     file = io.BytesIO()
     sio.mmwrite(file, X)
     return file.getvalue()
@@ -227,7 +228,7 @@ def _hdf5_files(X: np.ndarray) -> dict[str, Content]:
             file.create_dataset("more/y", data=np.arange(ROWS), chunks=(4,), compression="gzip")
         for path, thin in ((paths[1], True), (paths[2], False)):
             with h5py.File(path, "w") as file:
-                _anndata(file, X, thin)
+                anndata(file, X, thin)
         with h5py.File(paths[3], "w", userblock_size=512) as file:
             file["X"] = X.T
             file["X"].attrs["MATLAB_class"] = np.bytes_("double")
@@ -236,7 +237,8 @@ def _hdf5_files(X: np.ndarray) -> dict[str, Content]:
         return {**found, "version73.mat": head + found["version73.mat"][len(head) :]}
 
 
-def _anndata(file: h5py.File, X: np.ndarray, thin: bool) -> None:
+def anndata(file: h5py.File, X: np.ndarray, thin: bool) -> None:
+    """Fill a .h5ad file: X, names of cells and genes, and the kinds of cells."""
     if thin:
         matrix = sparse.csr_array(np.where(X > 0.5, X, 0).astype("f4"))
         group = file.create_group("X")

@@ -116,7 +116,7 @@ def test_matrix_market(tmp_path: Path, packed: bool) -> None:
     square = X[:4] + X[:4].T
     matrices = [THIN, X, sparse.coo_array(square), square, (9 * X).astype(int), sparse.coo_array(X[:4] - X[:4].T)]
     for matrix in matrices:
-        content = fuzz_files._market(matrix)
+        content = fuzz_files.market(matrix)
         name = "x.mtx.gz" if packed else "x.mtx"
         (tmp_path / name).write_bytes(gzip.compress(content) if packed else content)
         found = read(tmp_path / name)
@@ -266,7 +266,7 @@ def test_anndata(tmp_path: Path, thin: bool) -> None:
     values = np.random.default_rng(0).random((fuzz_files.ROWS, fuzz_files.COLUMNS))
     path = tmp_path / "x.h5ad"
     with h5py.File(path, "w") as file:
-        fuzz_files._anndata(file, values, thin)
+        fuzz_files.anndata(file, values, thin)
         file["layers/counts"] = 2 * values
         file["obs/depth"] = np.arange(12.0)
         file["obs/odd"] = np.zeros(3)
@@ -460,7 +460,7 @@ def test_a_packed_array_that_never_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.mat", "x.h5", "x.parquet", "x.csv.gz", "x.mtx", "x.h5ad"])
 def test_cut_off_files(tmp_path: Path, name: str) -> None:
     """Half of a file of any kind is refused in words that say so."""
-    sample = next(content for kind, content in fuzz_files._whole().items() if kind.endswith(name[1:]))
+    sample = next(content for kind, content in fuzz_files.whole_files().items() if kind.endswith(name[1:]))
     assert isinstance(sample, bytes)
     (tmp_path / name).write_bytes(sample[: len(sample) // 2])
     with pytest.raises(ReadError, match=r"cut off|complete|entries|numbers, but must|is no number"):
@@ -525,7 +525,7 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name
 def test_archives_write_nothing(tmp_path: Path) -> None:
     """Names in archives that point elsewhere are only names."""
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("../../out.npy", fuzz_files._whole()["c.npy"])
+        archive.writestr("../../out.npy", fuzz_files.whole_files()["c.npy"])
     assert read(tmp_path / "x.npz").X.shape == (fuzz_files.ROWS, fuzz_files.COLUMNS)
     assert [file.name for file in tmp_path.iterdir()] == ["x.npz"]
     assert arrays.IN_MEMORY == limits.IN_MEMORY

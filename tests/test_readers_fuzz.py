@@ -85,7 +85,7 @@ def check_files(folder: Path, count: int, seed: int) -> int:
 
 def test_files_without_damage_are_read(tmp_path: Path) -> None:
     """Every kind of file is read when nothing is wrong with it."""
-    for name, content in fuzz_files._whole().items():
+    for name, content in fuzz_files.whole_files().items():
         assert check_file(fuzz_files.placed(tmp_path, name, content)), name
 
 

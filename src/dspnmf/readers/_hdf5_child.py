@@ -91,6 +91,7 @@ def main(path: str) -> None:
     with suppress(ImportError, ValueError, OSError):  # not every system has this limit
         import resource
 
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected: nothing is to be left of it
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     file = None
     for request in sys.stdin.buffer:
