@@ -32,7 +32,7 @@ from dspnmf.terms import Objective
 
 _MEMBERS = ("Vt", "P", "Q")
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
-_UNLIKE = ("verbose",)  # parameters that do not change a fit
+_UNLIKE = ("verbose", "forget_factor")  # parameters that do not change a fit
 
 
 class Run(NamedTuple):

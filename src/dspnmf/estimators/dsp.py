@@ -12,7 +12,7 @@ from scipy import sparse
 from dspnmf import _validation, graphs
 from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
 from dspnmf.estimators.base import Problem, Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.stream import Streaming
 from dspnmf.estimators.supervision import Labels, beside, label_components
 from dspnmf.rows import ArrayRows, Operator, Rows
 from dspnmf.rows._model import Array
@@ -35,7 +35,7 @@ def with_unit_rows(X: Any, scale: float) -> Any:
     return np.hstack([X, (X64 * (scale / np.where(lengths > 0, lengths, 1.0))).astype(X.dtype)])
 
 
-class DSPNMF(ComponentFactorization):
+class DSPNMF(Streaming):
     """Non-negative matrix factorization that preserves the similarities between samples.
 
     Minimises, over codes U (n x k) and components V (k x m), both non-negative,
@@ -85,6 +85,9 @@ class DSPNMF(ComponentFactorization):
     normalize : bool, default=False
         Scale components to unit length after the fit, and codes so that their product is unchanged. Objective and
         errors are those of the factors before this.
+    forget_factor : float, default=1.0
+        What is left of the weight of earlier rows when `partial_fit` adds a batch, > 0 and <= 1; 1 forgets nothing.
+        `fit` does not use it.
     random_state : int, RandomState or None, default=None
         Seed of the start.
     verbose : int, default=0
@@ -103,7 +106,11 @@ class DSPNMF(ComponentFactorization):
     structure_err_ : float
         ``||XX' - lam UU'||`` (Frobenius).
     n_iter_ : int
-        Iterations of the best start.
+        Iterations of the best start; after a later `partial_fit` those of its batch.
+    n_samples_seen_ : int
+        Rows learned from: those of `fit`, or of every batch so far.
+    n_steps_ : int
+        Batches so far; a `fit` counts as one.
     stability_ : ndarray of shape (n_components,) or None
         How well each component came back from the other starts (`dspnmf.stability`); None with one start.
     n_components_, n_features_in_, feature_names_in_
@@ -117,6 +124,10 @@ class DSPNMF(ComponentFactorization):
     cells are those of UV, first those of the column means. The completed rows whose similarities are preserved are
     renewed after iterations 1, 2, 4, 8, ...; between two of these the objective never rises (with alpha = 0: never).
     `objective_history_` begins with missing cells at the column means.
+
+    `partial_fit` learns from batches of rows and keeps sums only. The structure term then means what it means in a
+    `fit` on all rows seen so far (with ``forget_factor < 1``: each with the weight it has left), so its share grows
+    with their number. `objective_`, `objective_history_` and `structure_err_` do not exist after it.
 
     References
     ----------
@@ -137,7 +148,7 @@ class DSPNMF(ComponentFactorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **ComponentFactorization._allowed,
+        **Streaming._allowed,
         "alpha": number(0),
         "lam": number(0, strict=True),
         "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
@@ -164,12 +175,14 @@ class DSPNMF(ComponentFactorization):
         tol: float = 1e-4,
         inner_iter: int | str = "auto",
         normalize: bool = False,
+        forget_factor: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
             n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         )
+        self.forget_factor = forget_factor
         self.alpha = alpha
         self.lam = lam
         self.similarity = similarity
@@ -269,7 +282,7 @@ class DSPNMF(ComponentFactorization):
         if model.pulls:
             ties = self._ties_to(problem, run)
             ties["_train_data"] = ties["_train_data"][:, :m]
-        return {"_curvature": model.S, "_pull": M, **ties}
+        return {**super()._for_transform(problem, run), "_curvature": model.S, "_pull": M, **ties}
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         attributes = super()._learned(problem, run)

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from dspnmf._validation import Allowed, one_of
 from dspnmf.estimators.base import Problem
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.stream import Streaming
 from dspnmf.rows.places import as_rows
 from dspnmf.terms import Objective, Reconstruction
 
 
-class NMF(ComponentFactorization):
+class NMF(Streaming):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
 
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
@@ -28,7 +28,7 @@ class NMF(ComponentFactorization):
         Start; "custom" takes W and H of `fit_transform`.
     missing : {"error", "mask"}, default="error"
         What NaN in X means: an error, or a missing cell that carries no weight (see `DSPNMF`).
-    n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+    n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
@@ -48,7 +48,7 @@ class NMF(ComponentFactorization):
     """
 
     _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **ComponentFactorization._allowed,
+        **Streaming._allowed,
         "missing": one_of("error", "mask"),
     }
     _anywhere = True
@@ -65,6 +65,7 @@ class NMF(ComponentFactorization):
         tol: float = 1e-4,
         inner_iter: int | str = "auto",
         normalize: bool = False,
+        forget_factor: float = 1.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -72,6 +73,7 @@ class NMF(ComponentFactorization):
             n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         )
         self.missing = missing
+        self.forget_factor = forget_factor
 
     def _problem(self, X: Any, y: Any, scale: float) -> Problem:
         rows = as_rows(X, self.n_components, scale)

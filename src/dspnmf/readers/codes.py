@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,15 +64,20 @@ def write_codes(
 
 def _write_csv(path: Path, Z: Any, index: Any, index_name: str, names: list[str]) -> None:
     """Text, with quotes where they are needed."""
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with complete(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
-        writer.writerow([index_name, *names])
+        file.write((delimiter.join(_cell(name) for name in [index_name, *names]) + "\n").encode())
         for lo in range(0, len(index), _ROWS):
-            cells = np.asarray(Z[lo : lo + _ROWS]).astype(str).tolist()
-            writer.writerows([str(name), *row] for name, row in zip(index[lo : lo + _ROWS], cells, strict=True))
-        text.flush()
-        text.detach()
+            block = np.asarray(Z[lo : lo + _ROWS]).astype(str).tolist()
+            rows = zip(index[lo : lo + _ROWS], block, strict=True)
+            lines = (delimiter.join([_cell(str(name)), *numbers]) + "\n" for name, numbers in rows)
+            file.write("".join(lines).encode())
+
+
+def _cell(text: str) -> str:
+    """A text as a cell: in quotes where it could be taken for something else (a comment, several cells or lines)."""
+    special = text.startswith("#") or text != text.strip() or any(sign in text for sign in ',;|\t"\r\n')
+    return '"' + text.replace('"', '""') + '"' if special else text
 
 
 def _write_parquet(path: Path, Z: Any, index: Any, index_name: str, names: list[str]) -> None:

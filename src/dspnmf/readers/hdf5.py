@@ -44,8 +44,13 @@ class Member:
 
     @property
     def size(self) -> int:
-        """Bytes of its array."""
-        return prod(self.shape) * (8 if self.dtype == "text" else np.dtype(self.dtype).itemsize)
+        """Bytes of its array; of texts, a guess."""
+        return prod(self.shape) * self.width
+
+    @property
+    def width(self) -> int:
+        """Bytes of an entry."""
+        return {"": 0, "text": 64}.get(self.dtype) or np.dtype(self.dtype or "u1").itemsize
 
 
 class Hdf5:
@@ -111,9 +116,9 @@ class Hdf5:
 
     def matrix(self, member: Member) -> Any:
         """An array of numbers as a table has it; above 1 GiB it stays in the file, which stays open."""
+        self._check(member)
         if member.size <= IN_MEMORY or not member.real:
             return as_float(self.numbers(member))
-        self._check(member)
         check_shape(self.path, member.shape, 0)
         return library("h5py", "files", self.path).File(self.path, "r")[member.name]
 
@@ -122,10 +127,9 @@ class Hdf5:
         if member.kind != "array":
             what = "in another file, which is not opened" if member.kind == "foreign" else "no array"
             raise refused(self.path, f"{quoted(member.name)} is {what}. Save plain numbers in one file.")
-        width = 64 if member.dtype == "text" else np.dtype(member.dtype).itemsize
         if member.size <= IN_MEMORY:
-            check_shape(self.path, member.shape or (1,), width)
-        check_size(self.path, prod(member.chunks or (0,)) * width, f"chunks of {member.chunks} numbers")
+            check_shape(self.path, member.shape or (1,), member.width)
+        check_size(self.path, prod(member.chunks or (0,)) * member.width, f"chunks of {member.chunks} numbers")
 
     def _ask(self, what: str, name: str, size: int = 0) -> tuple[dict[str, Any], bytes]:
         """One question, and the answer."""

@@ -78,7 +78,8 @@ def read(
     delimiter : str, optional
         What parts the cells of a text file, such as ";" or "tab"; " " is any white space. By default what fits best.
     header : bool, optional
-        Whether the first row of a text file has names. By default it has if a text is above numbers.
+        Whether the first row of a text file has names. By default it has if a text is above numbers, or if its numbers
+        can only be names: 0, 1, 2... or eight and more that rise (wave lengths).
     variable : str, optional
         Which array to read, in files that have several.
     exclude : sequence of str

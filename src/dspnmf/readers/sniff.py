@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
 
-from dspnmf.readers.cells import has_decimal_comma, is_nothing, is_number
+from dspnmf.readers.cells import has_decimal_comma, is_nothing, is_number, number
 from dspnmf.readers.errors import quoted, refused
 from dspnmf.readers.source import Source
 
 _DELIMITERS = ("\t", ";", "|", ",", " ")  # the first that fits wins a tie
 _LINES, _LETTERS = 40, 2**21
+_FEW, _MANY = 4, 8  # cells that may be numbers and yet names: counted, rising
+_IDENTIFIERS = ("id", "ids", "index", "key", "name", "names", "row", "sample", "samples")
 _SPOKEN = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 Rows = list[tuple[int, list[str]]]  # with the numbers of their first lines
@@ -62,22 +64,22 @@ def delimiter_of(source: Source, skip: int) -> str:
     return max(_DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
 
 
-def _fit(lines: list[str], delimiter: str) -> tuple[bool, float, float]:
-    """How well a delimiter fits: the same number of cells in all rows, in how many, and the share of numbers."""
+def _fit(lines: list[str], delimiter: str) -> tuple[int, bool, float, float]:
+    """How well a delimiter fits: all rows as long (2; the first one shorter: 1), no blank, rows as long, numbers."""
     if delimiter == " ":
         lines = [" ".join(line.split()) for line in lines]
     try:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
     except csv.Error:
-        return False, 0.0, 0.0
+        return 0, False, 0.0, 0.0
     widths = Counter(len(row) for row in rows[1:] or rows)
     width, common = max(widths.items(), key=lambda item: (item[0] > 1, item[1]))
     if width < 2:
-        return False, 0.0, 0.0
-    same = len(widths) == 1 and len(rows[0]) in (width, width - 1)
+        return 0, False, 0.0, 0.0
+    same = (len(widths) == 1) * {width: 2, width - 1: 1}.get(len(rows[0]), 0)
     cells = [cell for row in rows for cell in row]
     numbers = sum(is_number(cell) or (delimiter == ";" and has_decimal_comma(cell)) for cell in cells)
-    return same, 1.0 if same else common / len(rows), numbers / len(cells)
+    return same, same > 0 and delimiter != " ", 1.0 if same else common / len(rows), numbers / len(cells)
 
 
 def decimal_of(rows: Rows, delimiter: str) -> str:
@@ -86,7 +88,7 @@ def decimal_of(rows: Rows, delimiter: str) -> str:
 
 
 def has_names(rows: Rows, decimal: str) -> bool:
-    """Whether the first row has names: a text over numbers, one cell less than below, or counted columns."""
+    """Whether the first row has names: a text over numbers, one cell less than below, or numbers that are names."""
     first, below = rows[0][1], [row for _, row in rows[1:]]
     text = [not (is_nothing(cell) or is_number(cell, decimal)) for cell in first]
     if not below:
@@ -102,10 +104,22 @@ def has_names(rows: Rows, decimal: str) -> bool:
         return all(text) and bool(below)
     if not first[0].strip():  # how pandas writes an index without a name
         return len(first) > 1 and not any(is_nothing(row[0]) for row in below) and not any(map(is_nothing, first[1:]))
-    return _counts(first[1:] if text[0] else first)
+    if text[0] and first[0].strip().lower() in _IDENTIFIERS:
+        return True
+    return _counts(first[text[0] :], [row[text[0] :] for row in below], decimal)
 
 
-def _counts(cells: list[str]) -> bool:
-    """Whether cells count columns from 0 or 1, as data hardly does."""
+def _counts(cells: list[str], below: list[list[str]], decimal: str) -> bool:
+    """Whether numbers are names: columns counted from 0 or 1, or many that rise (wave lengths) as no row below does."""
     counted = (list(map(str, range(len(cells)))), list(map(str, range(1, len(cells) + 1))))
-    return len(cells) > 3 and [cell.strip() for cell in cells] in counted
+    if len(cells) >= _FEW and [cell.strip() for cell in cells] in counted:
+        return True
+    return len(cells) >= _MANY and _rises(cells, decimal) and not any(_rises(row, decimal) for row in below)
+
+
+def _rises(cells: list[str], decimal: str) -> bool:
+    """Whether all cells are numbers, each above the one before."""
+    if not all(is_number(cell, decimal) for cell in cells):
+        return False
+    values = [number(cell, decimal) for cell in cells]
+    return all(low < high for low, high in pairwise(values))

@@ -57,6 +57,7 @@ class _Count(NamedTuple):
 
 def read_text(path: Path, options: Options) -> Table:
     """A table from a text file."""
+    options.only(path, "a text file", "label", "index", "delimiter", "header", "exclude")
     source = Source(path)
     layout = _layout(source, options)
     layout, X, others = _cells(source, layout)
