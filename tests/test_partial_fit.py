@@ -199,7 +199,7 @@ def test_resume(cls: type, wine: np.ndarray) -> None:
     """A copy, a model read from a file and the model itself go on to the same components, bit by bit."""
     model = cls(3, forget_factor=0.9, random_state=0).partial_fit(wine[:60]).partial_fit(wine[60:120])
     data = skops.io.dumps(model)
-    trusted = [f"dspnmf.estimators.dsp.{cls.__name__}"]
+    trusted = [f"{cls.__module__}.{cls.__name__}"]
     assert set(skops.io.get_untrusted_types(data=data)) <= set(trusted)
     others = [copy.deepcopy(model), skops.io.loads(data, trusted=trusted)]
     model.partial_fit(wine[120:])

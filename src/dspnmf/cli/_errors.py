@@ -20,7 +20,7 @@ _WORDS = {  # the library's, as patterns -> the command line's
     r"dspnmf\.datasets\.fetch\('(\w+)'\)": r"dspnmf data fetch \1",
     r"dspnmf\.datasets\.fetch\('(\w+)', unverified=True\)": r"dspnmf data fetch \1 --unverified",
     r'missing="mask"': "--missing mask",
-    r'[Ss]caling "(\w+)"': r"--scale \1",
+    r'(?i:scaling) "(\w+)"': r"--scale \1",
     r"scaling '(\w+)'": r"--scale \1",
     r"\bn_components\b": "--rank",
 }
