@@ -172,6 +172,14 @@ def test_a_column_of_texts_with_some_numbers_is_text(tmp_path: Path) -> None:
     assert table(tmp_path, "a,b\n1,8\n2,7\n3,y\n", exclude="b").columns["b"].tolist() == ["8", "7", "y"]
 
 
+def test_wide_files(tmp_path: Path) -> None:
+    """Rows may be longer than all that is looked at before reading."""
+    m = 120_000
+    found = table(tmp_path, ",".join(f"g{j}" for j in range(m)) + ("\n" + ",".join(["1.5"] * m)) * 2)
+    assert found.X.shape == (2, m)
+    assert found.features[-1] == f"g{m - 1}"
+
+
 def test_decimal_commas_may_come_late(tmp_path: Path) -> None:
     """Decimals are found where the first hundreds of rows have none."""
     found = table(tmp_path, "a;b;kind\n" + "1;2;1\n" * 300 + "1,5;2;1\n", label="kind")

@@ -79,7 +79,7 @@ def _layout(source: Source, options: Options) -> Layout:
     rows: sniff.Rows = []
     for row in source.rows(delimiter, before.lines):
         rows.append(row)
-        if len(rows) > _ROWS or len(rows) * len(row[1]) > _CELLS:
+        if len(rows) > _ROWS or (len(rows) > 2 and len(rows) * len(row[1]) > _CELLS):
             break
     if not rows:
         raise refused(source.path, "it has no rows. Check how it was made.")
