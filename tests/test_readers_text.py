@@ -46,6 +46,7 @@ def refusal(folder: Path, content: str | bytes, name: str = "table.csv", **optio
         "a, b\n1, 2\n3, 4\n\n\n",
         "a,b,\n1,2,\n3,4,\n",
         "# made by hand\n# a,b\n1,2\n3,4\n",
+        "# not names, but two\na,b\n1,2\n3,4\n",
         "sep=;\na;b\n1;2\n3;4\n",
         "a;b\n1,0;2,0\n3,0;4,0\n",
         b"\xef\xbb\xbfa,b\n1,2\n3,4\n",
@@ -136,6 +137,11 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
         ("a,b\n1,2\n1,x\n1,3\n", {}, "line 3, column 'b': 'x' is no number, but 2 of the column's 3 values are"),
         ("a,b\n" + "1,2\n" * 500 + "1,1_0\n", {}, "line 502, column 'b': '1_0' is no number"),
         ("a,b\n" + "1,x\n" * 300 + "1,2\n" * 301, {}, "line 2, column 'b': 'x' is no number, but 301"),
+        (
+            "a,b,c\n1,2,3\n1,x,y\n1,3,4\n",
+            {},
+            "column 'b': 'x' is no number, but 2 of the column's 3 values are. There are more in 'c'",
+        ),
         ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is no number"),
         ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is no UTF-8 text, at line 2, byte 3 (0xe9)"),
         ("a,b\n1,2\n\0", {}, "line 3 has a zero byte"),
@@ -164,6 +170,14 @@ def test_a_column_of_texts_with_some_numbers_is_text(tmp_path: Path) -> None:
     """Where most values are texts, the others are texts too; an excluded column may hold anything."""
     assert table(tmp_path, "a,b\n1,x\n2,7\n3,y\n").columns["b"].tolist() == ["x", "7", "y"]
     assert table(tmp_path, "a,b\n1,8\n2,7\n3,y\n", exclude="b").columns["b"].tolist() == ["8", "7", "y"]
+
+
+def test_wide_files(tmp_path: Path) -> None:
+    """Rows may be longer than all that is looked at before reading."""
+    m = 120_000
+    found = table(tmp_path, ",".join(f"g{j}" for j in range(m)) + ("\n" + ",".join(["1.5"] * m)) * 2)
+    assert found.X.shape == (2, m)
+    assert found.features[-1] == f"g{m - 1}"
 
 
 def test_decimal_commas_may_come_late(tmp_path: Path) -> None:

@@ -68,10 +68,16 @@ def _write_csv(path: Path, Z: Any, index: Any, index_name: str, names: list[str]
     with complete(path) as file:
         file.write((delimiter.join(_cell(name) for name in [index_name, *names]) + "\n").encode())
         for lo in range(0, len(index), _ROWS):
-            block = np.asarray(Z[lo : lo + _ROWS]).astype(str).tolist()
-            rows = zip(index[lo : lo + _ROWS], block, strict=True)
+            rows = zip(index[lo : lo + _ROWS], _digits(np.asarray(Z[lo : lo + _ROWS])), strict=True)
             lines = (delimiter.join([_cell(str(name)), *numbers]) + "\n" for name, numbers in rows)
             file.write("".join(lines).encode())
+
+
+def _digits(block: NDArray[Any]) -> list[list[str]]:
+    """Numbers with as many digits as they need to be read back; NumPy knows how few float32 needs, Python is faster."""
+    if block.dtype != np.float64:
+        return block.astype(str).tolist()
+    return [list(map(repr, row)) for row in block.tolist()]
 
 
 def _cell(text: str) -> str:

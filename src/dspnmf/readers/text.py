@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dspnmf.readers import quick, sniff
 from dspnmf.readers.cells import is_nothing, is_number, row_of_numbers, tidy
 from dspnmf.readers.columns import Roles, roles_of, table_of
-from dspnmf.readers.errors import quoted, refused
+from dspnmf.readers.errors import quoted, refused, some
 from dspnmf.readers.names import texts
 from dspnmf.readers.options import Options
 from dspnmf.readers.source import Source
@@ -79,17 +79,16 @@ def _layout(source: Source, options: Options) -> Layout:
     rows: sniff.Rows = []
     for row in source.rows(delimiter, before.lines):
         rows.append(row)
-        if len(rows) > _ROWS or len(rows) * len(row[1]) > _CELLS:
+        if len(rows) > _ROWS or (len(rows) > 2 and len(rows) * len(row[1]) > _CELLS):
             break
     if not rows:
         raise refused(source.path, "it has no rows. Check how it was made.")
     decimal = sniff.decimal_of(rows, delimiter)
+    header = sniff.has_names(rows, decimal) if options.header is None else options.header
     comment = before.names.split() if delimiter == " " else before.names.split(delimiter)
-    if before.names and options.header is None and len(comment) == len(rows[0][1]) and len(comment) > 1:
+    if not header and options.header is None and len(comment) == len(rows[0][1]) > 1:
         rows.insert(0, (0, [name.strip(' "') for name in comment]))
         header = True
-    else:
-        header = sniff.has_names(rows, decimal) if options.header is None else options.header
     names, rows = (rows[0][1], rows[1:]) if header else ([""] * len(rows[0][1]), rows)
     if not rows:
         raise refused(source.path, "it has names but no rows below them. Check how it was made.")
@@ -176,12 +175,15 @@ def _count(source: Source, layout: Layout, places: Sequence[int]) -> dict[int, _
 
 def _check_mixed(source: Source, layout: Layout, counts: dict[int, _Count]) -> None:
     """A few texts among numbers are mistakes; to take the column for text would hide them."""
-    for place, (numbers, words, line, cell) in counts.items():
-        if 0 < words < numbers:
-            name = quoted(layout.names[place] or f"x{place}")
-            raise refused(
-                source.path,
-                f"line {line}, column {name}: {quoted(cell)} is no number, but {numbers:,} of the column's "
-                f"{numbers + words:,} values are. Correct it (leave it empty if it is missing), or name the column in "
-                "exclude if it is no feature.",
-            )
+    mixed = [place for place, count in counts.items() if 0 < count.texts < count.numbers]
+    if not mixed:
+        return
+    numbers, words, line, cell = counts[mixed[0]]
+    names = [layout.names[place] or f"x{place}" for place in mixed]
+    more = f" There are more in {some(names[1:])}." if len(names) > 1 else ""
+    raise refused(
+        source.path,
+        f"line {line}, column {quoted(names[0])}: {quoted(cell)} is no number, but {numbers:,} of the column's "
+        f"{numbers + words:,} values are.{more} Correct it (leave it empty if it is missing), or name the column in "
+        "exclude if it is no feature.",
+    )
