@@ -444,11 +444,15 @@ def test_the_objective_stays(change: dict[str, Any], text: str, wine: np.ndarray
         model.set_params(**change).partial_fit(wine)
 
 
-def test_batches_elsewhere_are_refused(wine: np.ndarray) -> None:
-    """A Dask array is no batch; the message says what is."""
+def test_batches_elsewhere(wine: np.ndarray) -> None:
+    """A Dask array is no batch, and the message says what is; a fit of one can go on with rows in memory."""
     dask_array = pytest.importorskip("dask.array")
+    far = dask_array.from_array(wine[:120], chunks=(60, 13))
     with pytest.raises(ValueError, match="batches in memory, but X is a Dask array: pass some of its rows"):
-        NMF(3).partial_fit(dask_array.from_array(wine, chunks=(60, 13)))
+        NMF(3).partial_fit(far)
+    model = NMF(3, random_state=0).fit(far).partial_fit(wine[120:])
+    near = NMF(3, random_state=0).fit(wine[:120]).partial_fit(wine[120:])
+    np.testing.assert_allclose(model.components_, near.components_, rtol=1e-6, atol=1e-9)
 
 
 def test_only_two_methods_stream() -> None:

@@ -50,11 +50,11 @@ class Streaming(ComponentFactorization):
     def partial_fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Learn from one batch of rows, on top of all batches before it; nothing of the rows themselves is kept.
 
-        The first batch is fitted as by `fit`, with every parameter. It decides most when it is small: some ten times
-        `n_components` rows are a good beginning. Later batches may have any number of rows, one included. Their
-        iterations are those of "hals", until one lowers the objective of all rows seen by at most `tol` of it (with
-        a structure term: of its size as estimated from 100 rows of the batch), at most `max_iter`. After `fit`,
-        `partial_fit` goes on from there.
+        The first batch is fitted as by `fit`, with every parameter. Later batches refine what it began: it should have
+        some ten rows a component, and some hundred where alpha lets the structure term outweigh the rest by far. Later
+        batches may have any number of rows, one included. Their iterations are those of "hals", until one lowers the
+        objective of all rows seen by at most `tol` of it (with a structure term: of its size as estimated from 100 rows
+        of the batch), at most `max_iter`. After `fit`, `partial_fit` goes on from there.
 
         Parameters
         ----------
@@ -75,8 +75,8 @@ class Streaming(ComponentFactorization):
         -----
         Afterwards there are `components_`, `n_samples_seen_`, `n_steps_`, `n_iter_` (iterations of this batch) and
         `reconstruction_err_`: that of all rows seen, each with the code it had when its batch was summed up, mixed as
-        later batches asked for, and with the weight `forget_factor` has left it. It is the difference of running sums:
-        below about 1e-3 (float32) or 1e-7 of ``||X||`` it is rounding. `objective_`, `objective_history_` and
+        later batches asked for, and with the weight `forget_factor` has left it. It is a difference of running sums:
+        below about 1e-3 of ``||X||`` it is rounding where X is float32. `objective_`, `objective_history_` and
         `structure_err_` need all rows at once, and are removed.
 
         Examples
@@ -218,12 +218,11 @@ class _Size:
         found = [(w, term) for w, term in objective.weighted() if isinstance(term, GramSimilarity)]
         self._weight = found[0][0] * mass * mass if found else 0.0
         if found:
-            n = batch.shape[0]
-            self._some = np.unique(np.linspace(0, n - 1, min(n, _PAIRED)).astype(int))
-            X = batch.data[self._some]
-            X = (X.toarray() if sparse.issparse(X) else np.asarray(X))[:, found[0][1].features] / batch.scale
-            self._similar = X.astype(np.float64) @ X.T.astype(np.float64)
-            n = len(X)
+            n = min(batch.shape[0], _PAIRED)
+            self._some = np.linspace(0, batch.shape[0] - 1, n).astype(int)
+            X = batch.data[self._some][:, found[0][1].features].astype(np.float64) / batch.scale
+            similar = X @ X.T
+            self._similar = similar.toarray() if sparse.issparse(similar) else similar
             self._pairs = 1 - np.eye(n) if n > 1 else np.ones((1, 1))  # a row's own norm is one of many pairs
 
     def __call__(self, s: State) -> float:
