@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -74,7 +74,7 @@ def test_planted_rank(k: int, noise: float) -> None:
 def test_planted_ranks(k: int, noise: float, off: int) -> None:
     """In 8 of 10 cases at least, of ranks 2 to 16: exactly with 5 % noise, within one with 20 %."""
     found = [
-        DSPNMFCV(range(2, 17), alphas=[0.0], random_state=seed).fit(planted(k, noise, seed)).n_components_
+        DSPNMFCV(range(2, 17), alphas=[0.0], random_state=seed, n_jobs=2).fit(planted(k, noise, seed)).n_components_
         for seed in range(10)
     ]
     assert sum(abs(rank - k) <= off for rank in found) >= 8, found
@@ -374,6 +374,15 @@ def test_splitters(wine: np.ndarray, wine_labels: Any) -> None:
         other = quick(cv=given).fit(wine, y)
         assert one.n_splits_ == 4
         np.testing.assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("rule", table.RULES)
+def test_one_split(rule: str, wine: np.ndarray) -> None:
+    """A single split is enough to choose by; it leaves cells to fit, and no folds to compare."""
+    search = quick(cv=ShuffleSplit(1, random_state=0), rule=rule).fit(wine)
+    assert 0 < search.rank_results_["mean_error"].min() < 0.3
+    assert np.isnan(search.cv_results_["stability"]).all()
+    assert np.isfinite(search.stability_).all()
 
 
 def test_sparse_and_float32(wine: np.ndarray, wine_labels: Any) -> None:

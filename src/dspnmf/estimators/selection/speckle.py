@@ -39,8 +39,9 @@ def held_out(X: Any, fold: int, n_folds: int, seed: int) -> tuple[Indices, Indic
         cells = np.unique(rng.spawn(n_folds)[fold].integers(n * m, size=max(count, 1)))
         return cells // m, cells % m
     # a row's cells go to the folds in turn, beginning anywhere, in random order: no row loses more than its share
-    of = (np.arange(m) + rng.integers(n_folds, size=(n, 1))) % n_folds
-    rows, columns = np.nonzero(rng.permuted(of.astype(np.min_scalar_type(n_folds)), axis=1) == fold)
+    turns = (np.arange(m + n_folds) % n_folds).astype(np.min_scalar_type(n_folds))
+    of = np.lib.stride_tricks.sliding_window_view(turns, m)[rng.integers(n_folds, size=n)]
+    rows, columns = np.nonzero(rng.permuted(of, axis=1) == fold)
     return rows, columns
 
 
