@@ -93,7 +93,8 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         better the larger the rank.
     rank_results_ : dict of arrays or None
         Without labels, one entry for each rank: `n_components`, `mean_error`, `std_error`, `split0_error` and so on
-        (``||X - UV||^2 / ||X||^2`` over held-out cells), `stability`, `mean_n_iter`, `mean_fit_time`. With labels None.
+        (mean square of X - UV over the held-out cells, as a share of the mean square of X), `stability`, `mean_n_iter`,
+        `mean_fit_time`. With labels None.
     stability_ : ndarray of shape (n_components_,)
         How well each component of `components_` came back in the folds of the choice (`dspnmf.stability.stability`).
     alphas_ : ndarray
