@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -74,7 +74,7 @@ def test_planted_rank(k: int, noise: float) -> None:
 def test_planted_ranks(k: int, noise: float, off: int) -> None:
     """In 8 of 10 cases at least, of ranks 2 to 16: exactly with 5 % noise, within one with 20 %."""
     found = [
-        DSPNMFCV(range(2, 17), alphas=[0.0], random_state=seed).fit(planted(k, noise, seed)).n_components_
+        DSPNMFCV(range(2, 17), alphas=[0.0], random_state=seed, n_jobs=2).fit(planted(k, noise, seed)).n_components_
         for seed in range(10)
     ]
     assert sum(abs(rank - k) <= off for rank in found) >= 8, found
@@ -376,6 +376,15 @@ def test_splitters(wine: np.ndarray, wine_labels: Any) -> None:
         np.testing.assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
 
 
+@pytest.mark.parametrize("rule", table.RULES)
+def test_one_split(rule: str, wine: np.ndarray) -> None:
+    """A single split is enough to choose by; it leaves cells to fit, and no folds to compare."""
+    search = quick(cv=ShuffleSplit(1, random_state=0), rule=rule).fit(wine)
+    assert 0 < search.rank_results_["mean_error"].min() < 0.3
+    assert np.isnan(search.cv_results_["stability"]).all()
+    assert np.isfinite(search.stability_).all()
+
+
 def test_sparse_and_float32(wine: np.ndarray, wine_labels: Any) -> None:
     """A sparse X gives the scores of the dense one; float32 stays float32."""
     X = np.where(wine > 0.4, wine, 0)
@@ -442,7 +451,8 @@ BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({"cv": 20}, GOOD, None, "cv=20 needs at least as many samples, but X has n_samples=12"),
     ({"n_init": 0}, GOOD, None, "n_init=0 is not allowed"),
     ({}, GOOD, HALF[:-1], "y has 11 labels, but X has 12 rows"),
-    ({"cv": 4}, GOOD, np.arange(12) // 3, "Class 0 of y has 3 members, but cv=4 folds .*use cv=3"),
+    ({"cv": 4}, GOOD, np.arange(12) // 3, "Class 0 of y has 3 of n_samples=12, but cv=4 folds .*use cv=3"),
+    ({}, GOOD, np.eye(12)[0], r"Class 1.0 of y has 1 of .* cv=2 folds need that many of each class: drop"),
     ({}, GOOD, np.zeros(12, int), "y has the one class 0 for n_samples=12"),
     ({}, GOOD, np.full(12, -1), "y has no labels for n_samples=12"),
     ({}, GOOD, np.linspace(0, 1, 12), "Unknown label type: continuous"),

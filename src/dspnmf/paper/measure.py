@@ -16,6 +16,7 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.svm import SVC
 
 from dspnmf import DSPNMF, datasets, metrics
+from dspnmf.estimators.selection.grid import natural_weight
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
 from dspnmf.rows import ArrayRows
@@ -48,12 +49,6 @@ def scores(Z: Any, y: Any, seed: int) -> dict[str, float]:
         "knn": float(cross_val_score(KNeighborsClassifier(3), Z, y, cv=folds).mean()),
         "kmeans": float(normalized_mutual_info_score(y, clusters)),
     }
-
-
-def natural_weight(X: Any) -> float:
-    """``||X||^2 / ||XX'||^2``: the alpha at which both terms begin with the same weight."""
-    rows = ArrayRows(X, 1)
-    return rows.norm2() / rows.gram_norm2()
 
 
 def _model(run: Run, X: Any, data_dir: str | None) -> Any:

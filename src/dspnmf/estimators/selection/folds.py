@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from dspnmf._validation import Allowed, _is_whole, check_labels, either, whole
+from dspnmf._validation import Allowed, check_labels, either, whole
 
 Indices = NDArray[np.intp]
 
@@ -20,7 +20,8 @@ def _splits(value: Any) -> bool:
     return (hasattr(value, "split") and not isinstance(value, str)) or listed
 
 
-CV = either(whole(2), Allowed(_splits, "a splitter of scikit-learn or (train, test) pairs of indices"))
+NUMBER = whole(2)
+CV = either(NUMBER, Allowed(_splits, "a splitter of scikit-learn or (train, test) pairs of indices"))
 
 
 class Fold(NamedTuple):
@@ -34,20 +35,20 @@ def folds(cv: Any, X: Any, y: Any, seed: int) -> list[Fold]:
     """Shuffled folds of the rows, stratified where there are labels; rows without a label are always trained on."""
     n = X.shape[0]
     if y is None:
-        if _is_whole(cv) and n < cv:
+        if NUMBER.test(cv) and n < cv:
             raise ValueError(f"cv={cv} needs at least as many samples, but X has n_samples={n}: use fewer folds.")
-        splitter = KFold(cv, shuffle=True, random_state=seed) if _is_whole(cv) else check_cv(cv)
+        splitter = KFold(cv, shuffle=True, random_state=seed) if NUMBER.test(cv) else check_cv(cv)
         return [Fold(train, test) for train, test in splitter.split(X)]
     labelled, classes, columns = check_labels(y, n)
     _check_classes(cv, classes, np.bincount(columns, minlength=len(classes)), n)
     known, unknown = np.flatnonzero(labelled), np.flatnonzero(~labelled)
-    splitter = StratifiedKFold(cv, shuffle=True, random_state=seed) if _is_whole(cv) else check_cv(cv)
+    splitter = StratifiedKFold(cv, shuffle=True, random_state=seed) if NUMBER.test(cv) else check_cv(cv)
     parts = splitter.split(X[known], columns)
     return [Fold(np.sort(np.append(known[train], unknown)), known[test]) for train, test in parts]
 
 
 def labels(y: Any, n: int) -> Any:
-    """Y as an array of n classes; None stays None."""
+    """Labels as an array, one for each of n rows; None stays None."""
     if y is None:
         return None
     y = column_or_1d(y, warn=True)
@@ -69,9 +70,10 @@ def _check_classes(cv: Any, classes: Any, members: Indices, n: int) -> None:
             f"y has {found} for n_samples={n} (-1 means unlabelled), but a classifier needs two classes or more: "
             "pass other labels, or leave y out to choose without labels."
         )
-    if _is_whole(cv) and members.min() < cv:
-        rarest = classes.tolist()[np.argmin(members)]
+    rarest, count = classes.tolist()[np.argmin(members)], int(members.min())
+    if NUMBER.test(cv) and count < cv:
+        fewer = f"use cv={count}, or " if count > 1 else ""
         raise ValueError(
-            f"Class {rarest!r} of y has {members.min()} members, but cv={cv} folds need that many of each class: "
-            f"use cv={max(2, members.min())} or drop the class (label -1 keeps its rows as unlabelled)."
+            f"Class {rarest!r} of y has {count} of n_samples={n}, but cv={cv} folds need that many of each class: "
+            f"{fewer}drop the class (label -1 keeps its rows, unlabelled)."
         )

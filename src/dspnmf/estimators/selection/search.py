@@ -43,7 +43,8 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Weights of the structure to choose from. A number means a grid of that size: 0 (plain NMF), and the others
         evenly in the logarithm from 0.1 to 10,000 times the natural weight ``||X||^2 / ||XX'||^2``, at which both terms
         of the objective have the same size at U = 0. With 7 these are 0, 0.1, 1, 10, 100, 1,000 and 10,000. On the
-        paper's data sets 100 to 1,000 times the natural weight do best; alpha = 1 is 350 to 160,000 times it.
+        paper's data sets (features in [0, 1]) the paper's alpha = 1 is 350 to 160,000 times the natural weight, and the
+        scores of its comparison are best, on average, near 100.
     label_weights : list of float, default=(0.0,)
         Weights of the labels in the objective (`DSPNMF`) to choose from. Above 0 they need y.
     cv : int, splitter or list of (train, test), default=5
@@ -92,7 +93,8 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         better the larger the rank.
     rank_results_ : dict of arrays or None
         Without labels, one entry for each rank: `n_components`, `mean_error`, `std_error`, `split0_error` and so on
-        (``||X - UV||^2 / ||X||^2`` over held-out cells), `stability`, `mean_n_iter`, `mean_fit_time`. With labels None.
+        (mean square of X - UV over the held-out cells, as a share of the mean square of X), `stability`, `mean_n_iter`,
+        `mean_fit_time`. With labels None.
     stability_ : ndarray of shape (n_components_,)
         How well each component of `components_` came back in the folds of the choice (`dspnmf.stability.stability`).
     alphas_ : ndarray
@@ -108,8 +110,8 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Notes
     -----
     Fits of one rank, label weight and fold are a path of rising alpha: each begins where the one before ended (the
-    first, mostly plain NMF, at random). That is faster than new starts, and the fits are better. It also makes a result
-    depend on the grid below it.
+    first, mostly plain NMF, at random). On five of the paper's data sets, at rank 10, that took 19 to 32 % fewer
+    iterations than new starts and mostly ended at lower objectives. It also makes a fit depend on the grid below it.
 
     Neighbours of a held-out row are looked for among the training rows, by Euclidean distance, in X and in the codes;
     codes of held-out rows come from `transform`. Labels of held-out rows reach no fit.

@@ -2,7 +2,8 @@
 
 Every fold holds out its share of every row of a dense X; all folds together hold out every cell once. Of a sparse X a
 fold holds out cells drawn at random, zeros like the others, and at most as many as X stores: what is held out has to be
-stored. An error is ``||X - UV||^2 / ||X||^2`` over the held-out cells: 0 is perfect, 1 is no better than all zeros.
+stored. An error is the mean square of ``X - UV`` over the held-out cells, as a share of the mean square of X: 0 is
+perfect, 1 is no better than predicting zeros.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from scipy import sparse
 from dspnmf._threads import alone
 from dspnmf.estimators.plain import NMF
 from dspnmf.estimators.selection.folds import Indices
+from dspnmf.rows import ArrayRows
 from dspnmf.rows._model import Array
 
 _BLOCK = 2**20  # cells predicted at once
@@ -39,8 +41,9 @@ def held_out(X: Any, fold: int, n_folds: int, seed: int) -> tuple[Indices, Indic
         cells = np.unique(rng.spawn(n_folds)[fold].integers(n * m, size=max(count, 1)))
         return cells // m, cells % m
     # a row's cells go to the folds in turn, beginning anywhere, in random order: no row loses more than its share
-    of = (np.arange(m) + rng.integers(n_folds, size=(n, 1))) % n_folds
-    rows, columns = np.nonzero(rng.permuted(of.astype(np.min_scalar_type(n_folds)), axis=1) == fold)
+    turns = (np.arange(m + n_folds) % n_folds).astype(np.min_scalar_type(n_folds))
+    of = np.lib.stride_tricks.sliding_window_view(turns, m)[rng.integers(n_folds, size=n)]
+    rows, columns = np.nonzero(rng.permuted(of, axis=1) == fold)
     return rows, columns
 
 
@@ -68,11 +71,10 @@ def predict(
     with alone():
         Z = model.fit_transform(without(X, rows, columns))
     V = model.components_
-    wrong, size = 0.0, 0.0
+    wrong, size = 0.0, ArrayRows(X, 1).norm2() / (X.shape[0] * X.shape[1])
     for i in range(0, len(rows), _BLOCK // k):
         here = slice(i, i + _BLOCK // k)
         cells = np.asarray(X[rows[here], columns[here]], dtype=np.float64).ravel()
-        wrong += float(np.sum((cells - np.einsum("ij,ji->i", Z[rows[here]], V[:, columns[here]])) ** 2))
-        size += float(np.sum(cells**2))
+        wrong += float(np.sum((cells - np.einsum("ij,ji->i", Z[rows[here]], V[:, columns[here]])) ** 2)) / len(rows)
     error = wrong / size if size > 0 else float(wrong > 0)
     return Speckled(error, model.n_iter_, time.perf_counter() - begin, V.astype(np.float32))

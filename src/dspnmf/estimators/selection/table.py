@@ -73,5 +73,5 @@ def rank_results(ranks: Array, outcomes: Sequence[Sequence[Speckled]]) -> dict[s
 
 
 def _agreement(runs: Sequence[Array]) -> float:
-    """How alike the components of the folds are; one fold agrees with itself."""
-    return agreement(runs) if len(runs) > 1 else 1.0
+    """How alike the components of the folds are; NaN where one fold has none to be compared with."""
+    return agreement(runs) if len(runs) > 1 else float("nan")

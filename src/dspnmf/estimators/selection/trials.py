@@ -31,7 +31,7 @@ class Trials(NamedTuple):
 
     def speckled(self, ranks: Any, cells: int) -> list[list[Speckled]]:
         """How well each rank predicts held-out cells: ranks x folds."""
-        fit, n_folds = delayed(predict), len(self.starts)
+        fit, n_folds = delayed(predict), max(len(self.starts), 2)  # some cells must be left to fit
         folds = list(enumerate(self.starts))
         return self._all(
             [
