@@ -49,11 +49,31 @@ def estimator(name: str, alpha: float, seed: int = 0) -> NMF | DSPNMF:
     return NMF(K, random_state=seed) if name == "NMF" else DSPNMF(K, alpha=alpha, random_state=seed)
 
 
+def peer(size: int, seed: int = 0) -> MiniBatchNMF:
+    """scikit-learn's, told how large a batch is: with its own start (NNDSVD) it does best."""
+    return MiniBatchNMF(K, batch_size=size, random_state=seed)
+
+
 def stream(model: object, X: np.ndarray, size: int) -> object:
-    """One pass."""
+    """One pass over an array."""
     for i in range(0, len(X), size):
-        model.partial_fit(np.array(X[i : i + size]))  # type: ignore[attr-defined]
+        model.partial_fit(X[i : i + size])  # type: ignore[attr-defined]
     return model
+
+
+def stream_file(model: object, path: str) -> object:
+    """One pass over a file: never more than a batch of it in memory, not even mapped."""
+    mapped = np.load(path, mmap_mode="r")
+    size, offset = len(mapped) // 100, mapped.offset
+    for i in range(0, len(mapped), size):
+        batch = np.fromfile(path, np.float32, size * M, offset=offset + 4 * M * i)
+        model.partial_fit(batch.reshape(-1, M))  # type: ignore[attr-defined]
+    return model
+
+
+def memory(what: str) -> int:
+    """Bytes this process has (VmRSS) or had at most (VmHWM)."""
+    return int(Path("/proc/self/status").read_text().split(what + ":")[1].split()[0]) * 1024
 
 
 def objective(X: np.ndarray, U: np.ndarray, V: np.ndarray, alpha: float) -> float:
@@ -75,22 +95,18 @@ def least_squares(X: np.ndarray, V: np.ndarray) -> float:
 
 
 def run(path: str, name: str, alpha: float, way: str) -> None:
-    """One run; print seconds, the peak of this process's memory and the objective."""
+    """One run; print seconds, the memory it added to this process at most, and the objective."""
     warnings.simplefilter("ignore")
-    mapped = np.load(path, mmap_mode="r")
-    size = len(mapped) // 100
     warm = np.random.default_rng(0).random((300, M), dtype=np.float32)  # compiled code is loaded before the clock runs
     estimator(name, alpha).partial_fit(warm).partial_fit(warm).fit(warm)
-    model = estimator(name, alpha) if way != "MiniBatchNMF" else MiniBatchNMF(K, init="random", random_state=0)
-    X = np.load(path) if way == "fit" else mapped
+    model = estimator(name, alpha) if way != "MiniBatchNMF" else peer(len(np.load(path, mmap_mode="r")) // 100)
+    bare, X = memory("VmRSS"), np.load(path) if way == "fit" else None
     begin = time.perf_counter()
-    model = model.fit(X) if way == "fit" else stream(model, X, size)
-    seconds = time.perf_counter() - begin
-    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-    X = np.load(path)
-    V = model.components_
+    model = stream_file(model, path) if X is None else model.fit(X)
+    seconds, added = time.perf_counter() - begin, memory("VmHWM") - bare
+    X, V = np.load(path), model.components_
     value = least_squares(X, V) if name == "NMF" else objective(X, model.transform(X), V, alpha)
-    print(json.dumps({"seconds": seconds, "peak": peak, "value": value}))
+    print(json.dumps({"seconds": seconds, "memory": added, "value": value}))
 
 
 def apart(path: Path, name: str, alpha: float, way: str) -> dict[str, float]:
@@ -111,13 +127,20 @@ def against_fit(path: Path, natural: float) -> None:
     ):
         whole, one = (apart(path, name, alpha, way) for way in ("fit", "partial_fit"))
         plain = plain or one
-        numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s, {r['peak'] / 1e9:.2f} GB" for r in (whole, one)]
-        rows.append((title, *numbers, *(f"{one[what] / whole[what]:.4g}" for what in ("value", "seconds", "peak"))))
-    header = ("method", "fit: objective, time, peak", "one pass", "ratio of objectives", "of times", "of peaks")
+        numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s, {r['memory'] / 1e6:.0f} MB" for r in (whole, one)]
+        rows.append((title, *numbers, *(f"{one[what] / whole[what]:.4g}" for what in ("value", "seconds", "memory"))))
+    header = (
+        "method",
+        "fit: objective, time, memory added",
+        "one pass",
+        "ratio of objectives",
+        "of times",
+        "of memory",
+    )
     _report.table("One pass of batches beside the fit", header, rows)
-    peer = apart(path, "NMF", 0.0, "MiniBatchNMF")
-    numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s" for r in (peer, plain)]
-    ratios = [f"{plain[what] / peer[what]:.4g}" for what in ("value", "seconds")]
+    theirs = apart(path, "NMF", 0.0, "MiniBatchNMF")
+    numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s" for r in (theirs, plain)]
+    ratios = [f"{plain[what] / theirs[what]:.4g}" for what in ("value", "seconds")]
     header = ("MiniBatchNMF: ||X - UV||^2, time", "dspnmf NMF", "ratio of errors", "of times")
     _report.table("Plain NMF, one pass over the same batches", header, [(*numbers, *ratios)])
 
@@ -141,7 +164,7 @@ def orders(n: int) -> None:
         found.append((title, f"{whole:.6g}", *(", ".join(f"{v:.3g}" for v in sorted(r)) for r in (mixed, by_cluster))))
     peers = []
     for Y in (X[np.random.default_rng(0).permutation(n)], X):
-        passes = [stream(MiniBatchNMF(K, init="random", random_state=seed), Y, size) for seed in range(3)]
+        passes = [stream(peer(size, seed), Y, size) for seed in range(3)]
         peers.append(sorted(least_squares(Y, m.components_) / float(found[0][1]) for m in passes))
     found.append(("MiniBatchNMF", found[0][1], *(", ".join(f"{v:.3g}" for v in r) for r in peers)))
     header = ("method", "fit", "one pass, mixed rows (ratios, three seeds)", "rows sorted by cluster")
