@@ -125,3 +125,12 @@ def test_stable_components_are_told_from_others() -> None:
     right, large = (NMF(k, n_init=5, random_state=0, tol=0, max_iter=200).fit(X).stability_ for k in (4, 7))
     assert right.mean() > 0.99
     assert large.min() < 0.9
+
+
+def test_wherever_the_rows_are(wine: np.ndarray) -> None:
+    """A Dask array gives the `stability_` of the same numbers in memory."""
+    from dask import array
+
+    model = DSPNMF(3, solver="hals", n_init=3, max_iter=10, tol=0, random_state=0)
+    expected = model.fit(wine).stability_
+    np.testing.assert_allclose(model.fit(array.from_array(wine, chunks=(100, 13))).stability_, expected, rtol=1e-6)
