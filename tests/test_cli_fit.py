@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,46 @@ def test_select(wine: Path, tmp_path: Path) -> None:
         table = read(out / "selection.csv", index="candidate")
         assert {"param_n_components", "param_alpha", "mean_test_score"} <= set(table.features)
         assert (out / "selection.html").is_file()
+
+
+def test_the_command_it_names_fits_the_choice(tmp_path: Path) -> None:
+    """What select prints to fit its choice says all that was said about the file, and works."""
+    rng = np.random.default_rng(0)
+    rows = [f"{i},{i % 2},{rng.random()},{rng.random()},{rng.random()}" for i in range(30)]
+    data = tmp_path / "my data.csv"
+    data.write_text("\n".join(["id,class,a,b,c", *rows]))
+    words = ("--ranks", "1,2", "--alphas", 2, "--folds", 2, "--jobs", 1, "--label", "class", "--exclude", "id")
+    said = run("select", data, *words, "--out", tmp_path / "choice").output
+    (line,) = [line for line in said.splitlines() if line.startswith("To fit it: dspnmf ")]
+    command = shlex.split(line.removeprefix("To fit it: dspnmf ").replace("--out DIR", ""))
+    run(*command, "--out", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shape"] == [30, 3]
+
+
+def test_empty_labels_are_no_class(wine: Path, tmp_path: Path) -> None:
+    """A sample without a label takes part without one; a class called -1 and an empty column are refused."""
+    lines = wine.read_text().splitlines()
+    some = [line if i % 3 else line.rpartition(",")[0] + "," for i, line in enumerate(lines[1:], 1)]
+    wine.write_text("\n".join([lines[0], *some]))
+    words = ("--rank", 3, "--label", "class", "--label-weight", 2, "--out", tmp_path / "out")
+    run("fit", wine, *words)
+    assert list(dspnmf.load(tmp_path / "out" / "model.skops")[-1].classes_) == sorted(WINE.target_names)
+    choice = ("--label", "class", "--ranks", 2, "--alphas", 2, "--folds", 2, "--jobs", 1, "--out", tmp_path / "choice")
+    run("select", wine, *choice)
+    wine.write_text("\n".join([lines[0], *(line.replace("class_0", "-1") for line in lines[1:])]))
+    assert "Labels of -1" in run("fit", wine, *words, "--force", status=1).output
+
+
+def test_a_folder_elsewhere(wine: Path, tmp_path: Path) -> None:
+    """Results reach a folder behind a link; one that leads nowhere, and a file in the way, are refused at once."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    words = ("fit", wine, "--rank", 2, "--exclude", "class", "--out")
+    run(*words, tmp_path / "link")
+    assert {file.name for file in (tmp_path / "real").iterdir()} == FILES
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    assert "leads nowhere" in run(*words, tmp_path / "nowhere", status=1).output
+    assert "is a file" in run(*words, wine / "out", status=1).output
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "mtx", "mat", "parquet"])

@@ -56,6 +56,13 @@ def test_weight_zero_ignores_labels() -> None:
     assert not hasattr(other, "classes_")
 
 
+def test_a_fit_without_labels_leaves_none() -> None:
+    """What an earlier fit learned of labels is gone."""
+    model = DSPNMF(4, label_weight=1.0, **OPTIONS).fit(X, Y).fit(X)
+    assert not hasattr(model, "classes_")
+    assert not hasattr(model, "label_components_")
+
+
 def test_unknown_labels_are_no_class() -> None:
     """Rows labelled -1 count for the data only; where all are, the fit is that without labels."""
     model = DSPNMF(4, label_weight=1.0, **OPTIONS)
@@ -88,6 +95,12 @@ def test_errors() -> None:
     """One label a row, in memory."""
     with pytest.raises(ValueError, match="y has 5 labels"):
         DSPNMF(4, label_weight=1.0).fit(X, Y[:5])
+    for odd in (np.where(Y == 0, np.nan, Y), np.where(Y == 0, None, Y)):
+        with pytest.raises(ValueError, match="write -1 where a label is unknown"):
+            DSPNMF(4, label_weight=1.0).fit(X, odd)
+    mixed = np.array(["a", 1, "b"], dtype=object)[Y]
+    with pytest.raises(ValueError, match="several types"):
+        DSPNMF(4, label_weight=1.0).fit(X, mixed)
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=r"label_weight=1\.0 needs all of X in memory"):
         DSPNMF(4, label_weight=1.0).fit(da.from_array(X), Y)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import minmax_scale
 
 from dspnmf import DSPNMF, GNMF, NMF
 
@@ -117,6 +119,52 @@ def test_codes_of_the_rows_fitted(cls: type, slack: float) -> None:
     np.testing.assert_allclose(model.transform(A), Z, atol=slack * Z.max())
     complete = model.inverse_transform(model.transform(X))
     assert np.linalg.norm(complete - X) < (0.05 if cls is NMF else 0.2) * np.linalg.norm(X)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.9])
+@pytest.mark.parametrize("complete", [True, False], ids=["fitted on complete rows", "on incomplete ones"])
+def test_codes_stay_bounded_however_little_is_known(share: float, complete: bool) -> None:
+    """With few cells left and a heavy structure term, codes of new rows are about as large as those of the fit."""
+    X = minmax_scale(load_wine().data)
+    A = np.where(np.random.default_rng(0).random(X.shape) < share, np.nan, X)
+    model = DSPNMF(5, missing="mask", random_state=0, tol=1e-3, max_iter=500)
+    Z = model.fit_transform(X if complete else A)
+    assert model.transform(A).max() < 1.5 * Z.max()
+
+
+def test_codes_do_not_depend_on_the_company() -> None:
+    """A row gets the same codes alone as among others."""
+    X = minmax_scale(load_wine().data)
+    A = np.where(np.random.default_rng(0).random(X.shape) < 0.5, np.nan, X)[:20]
+    model = NMF(5, missing="mask", random_state=0, tol=1e-3).fit(X)
+    alone = np.vstack([model.transform(row[None]) for row in A])
+    together = model.transform(A)
+    np.testing.assert_allclose(alone, together, atol=0.01 * together.max())
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_several_starts_are_independent(alpha: float) -> None:
+    """The best of several starts reports its own errors, those of its codes and components on the known cells."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.random((30, 12))
+        A = np.where(rng.random(X.shape) < 0.4, np.nan, X)
+        model = DSPNMF(4, alpha=alpha, missing="mask", n_init=4, random_state=seed, max_iter=40, tol=0)
+        Z = model.fit_transform(A)
+        completed = np.where(np.isnan(A), Z @ model.components_, X)
+        assert model.reconstruction_err_ == pytest.approx(np.linalg.norm(completed - Z @ model.components_), rel=1e-6)
+        assert model.objective_ == pytest.approx(model.objective_history_[-1], rel=1e-9)
+        if alpha == 0:
+            gap = np.linalg.norm(completed @ completed.T - Z @ Z.T)
+            assert model.structure_err_ == pytest.approx(gap, rel=1e-6)
+
+
+def test_batches_do_not_go_on_from_missing_cells() -> None:
+    """Sums of completed rows are no beginning for batches, and that is said."""
+    X, A = holes()
+    model = NMF(K, missing="mask", random_state=0, max_iter=5, tol=0).fit(A).set_params(missing="error")
+    with pytest.raises(ValueError, match="began with missing cells or with labels"):
+        model.partial_fit(X)
 
 
 def test_a_model_of_complete_data_takes_incomplete_rows() -> None:

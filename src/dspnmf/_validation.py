@@ -317,6 +317,19 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArr
     y = column_or_1d(y)
     if len(y) != n:
         raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label a row, -1 where it is unknown.")
+    if any(_is_missing(label) for label in y) if y.dtype.kind == "O" else y.dtype.kind == "f" and np.isnan(y).any():
+        raise ValueError("y has missing values: write -1 where a label is unknown.")
     labelled = y.astype(str) != "-1" if y.dtype.kind in "OUS" else y != -1
-    classes, columns = np.unique(y[labelled], return_inverse=True)
+    try:
+        classes, columns = np.unique(y[labelled], return_inverse=True)
+    except TypeError as error:
+        raise ValueError("y has labels of several types, which have no order: make all of them strings.") from error
     return labelled, classes, columns
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, or the NA of a data frame, which is unlike itself or does not know."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True

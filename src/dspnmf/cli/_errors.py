@@ -59,9 +59,10 @@ def plainly(*, debug: bool = False, as_json: bool = False, words: Mapping[str, s
     except (typer.Exit, typer.BadParameter):
         raise
     except KeyboardInterrupt:
-        typer.echo("dspnmf: interrupted; nothing was written.", err=True)
-        raise typer.Exit(130) from None
+        raise _interrupted() from None
     except Exception as error:
+        if isinstance(error, SystemError) and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise _interrupted() from None  # that is what a compiled loop makes of it
         if debug:
             raise
         known = isinstance(error, (*INPUT, TypeError, MemoryError))
@@ -77,3 +78,9 @@ def plainly(*, debug: bool = False, as_json: bool = False, words: Mapping[str, s
             typer.echo(json.dumps({"error": text}))
         typer.echo(f"dspnmf: {text}", err=True)
         raise typer.Exit(1) from error
+
+
+def _interrupted() -> typer.Exit:
+    """The end of a command the user stopped."""
+    typer.echo("dspnmf: interrupted; nothing was written.", err=True)
+    return typer.Exit(130)

@@ -14,7 +14,7 @@ from dspnmf.cli import _reading
 from dspnmf.cli._errors import plainly
 from dspnmf.persistence import load
 from dspnmf.readers import read, write_codes
-from dspnmf.workflow import OutputFolder, code_names, fit_table, matched, methods, model_of, write_fit
+from dspnmf.workflow import OutputFolder, code_names, fit_table, index_name, matched, methods, model_of, write_fit
 from dspnmf.workflow.results import FIT_FILES, FORMATS
 
 FIT_EXAMPLES = """\b
@@ -60,7 +60,8 @@ def fit(
         raise typer.BadParameter(_FORMAT.format(value=codes), param_hint="--codes")
     with plainly(debug=debug, as_json=as_json):
         folder = OutputFolder(out, FIT_FILES, force=force)
-        model = model_of(method, _parameters(rank, seed, alpha, missing, label_weight, label), set_ or ())
+        weighs = {"b" if method.lower() == "gdnmf" else "label_weight": _weight(label_weight, label)}
+        model = model_of(method, {**_parameters(rank, seed, alpha, missing), **_given(weighs)}, set_ or ())
         options = _reading.reading(label, index, delimiter, header, variable, exclude)
         table = read(data, **options)
         quiet = as_json or not sys.stderr.isatty()
@@ -71,18 +72,22 @@ def fit(
     _say(result.facts, out, as_json)
 
 
-def _parameters(
-    rank: int, seed: int, alpha: float | None, missing: str, label_weight: float, label: str | None
-) -> dict[str, Any]:
+def _parameters(rank: int, seed: int, alpha: float | None, missing: str) -> dict[str, Any]:
     """Parameters of the method; what was not asked for is left to it."""
+    given = _given({"alpha": alpha, "missing": None if missing == "error" else missing})
+    return {"n_components": rank, "random_state": seed, **given}
+
+
+def _weight(label_weight: float, label: str | None) -> float | None:
+    """The weight of labels, if there are any."""
     if label_weight > 0 and label is None:
         raise ValueError("--label-weight needs labels: name their column with --label.")
-    given = {"alpha": alpha, "missing": None if missing == "error" else missing, "label_weight": label_weight or None}
-    return {
-        "n_components": rank,
-        "random_state": seed,
-        **{name: value for name, value in given.items() if value is not None},
-    }
+    return label_weight or None
+
+
+def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Those that have a value."""
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _say(facts: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -130,7 +135,8 @@ def transform(
         table = matched(read(data, **_reading.reading(label, index, delimiter, header, variable, exclude)), features)
         Z = pipeline.transform(table.X)
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_codes(out, Z, table.index, table.index_name or "sample", code_names(Z.shape[1]))
+        names = code_names(Z.shape[1])
+        write_codes(out, Z, table.index, index_name(table, names), names)
     if as_json:
         typer.echo(json.dumps({"codes": str(out), "samples": int(Z.shape[0]), "components": int(Z.shape[1])}))
     else:

@@ -31,5 +31,6 @@ def report(
     with plainly(debug=debug, as_json=as_json):
         model, table, codes, _, settings = read_fit(folder, data)
         page = out or folder / "report.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
         write_fit_report(model, table, codes, page, settings=settings)
     typer.echo(json.dumps({"report": str(page)}) if as_json else f"Report: {page}")

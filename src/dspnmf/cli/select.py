@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +30,7 @@ def select(
     data: _reading.Data,
     out: Annotated[Path, typer.Option(help="Folder for the scores, the choice and the page.")],
     ranks: Annotated[str, typer.Option(help="Ranks to try, with commas; auto: 2 to 20, as the data allow.")] = "auto",
-    alphas: Annotated[int, typer.Option(min=1, help="Number of weights to try, around the natural scale.")] = 7,
+    alphas: Annotated[int, typer.Option(min=2, help="Number of weights to try, around the natural scale.")] = 7,
     folds: Annotated[int, typer.Option(min=2, help="Parts the data are cut into.")] = 5,
     rule: Annotated[str, typer.Option(help="best, or one-se: the simplest within one standard error.")] = "best",
     scale: _reading.Scale = None,
@@ -57,7 +58,7 @@ def select(
             cv, scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
             settings = {"data": str(data.absolute()), "label": label or "", "read": options}
             choice = write_selection(cv, folder, settings, scale)
-    _say(choice, data, out, as_json)
+    _say(choice, [str(data), *_repeated(options)], out, as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...] | str:
@@ -70,13 +71,25 @@ def _numbers(text: str) -> tuple[int, ...] | str:
         raise ValueError(f"--ranks {text!r} is no list of whole numbers: write for example 2,3,5.") from None
 
 
-def _say(choice: dict[str, Any], data: Path, out: Path, as_json: bool) -> None:
+def _repeated(options: dict[str, Any]) -> list[str]:
+    """What was said about the file, to be said again."""
+    words = []
+    for name, value in options.items():
+        if name == "header":
+            words.append("--header" if value else "--no-header")
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [f"--{name}", str(one)]
+    return words
+
+
+def _say(choice: dict[str, Any], data: list[str], out: Path, as_json: bool) -> None:
     """The choice, and the command that fits it."""
     if as_json:
         typer.echo(json.dumps(choice))
         return
     typer.echo(f"Rank {choice['n_components']}, alpha {choice['alpha']:.4g}")
     words = {"rank": choice["n_components"], "alpha": f"{choice['alpha']:.6g}", "scale": choice["scale"]}
-    command = " ".join([f"dspnmf fit {data}", *(f"--{name} {value}" for name, value in words.items()), "--out DIR"])
-    typer.echo(f"To fit it: {command}")
+    command = ["dspnmf", "fit", *data, *(part for name, value in words.items() for part in (f"--{name}", str(value)))]
+    typer.echo(f"To fit it: {shlex.join(command)} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")

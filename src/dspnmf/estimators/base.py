@@ -244,6 +244,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
             update = self._update(problem)
+            if isinstance(rows, IncompleteRows):
+                rows.restart()
             if point is None:
                 codes, Vt = self._start(X, problem, given, rng)
                 rows.begin(codes)
@@ -256,6 +258,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             best, point = run.better(best, rows.small), None
         assert best is not None
         rows.begin(best.codes)
+        if isinstance(rows, IncompleteRows):
+            rows.complete(best.state.Vt)
         return best
 
     def _descend(self, X: Any, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point) -> Run:
@@ -305,7 +309,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = run.state.with_sums(*rows.sums())
+        s = run.state if run.state.offsets else run.state.with_sums(*rows.sums())
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)

@@ -59,10 +59,11 @@ class ComponentFactorization(Factorization):
 
     def _codes_of_incomplete(self, X: Incomplete, place: Place, path: Path | None) -> Any:
         """Codes of rows with missing cells."""
-        rows = IncompleteRows(X, len(self._curvature), self._scale)
+        rows = IncompleteRows(X, len(self._curvature), self._scale, means=self._means)
         Vt = (on_host(self.components_) * self._unit[:, None]).T.astype(np.float64) / self._scale
+        data = self._weights[0] * Vt
         with team():
-            codes = rows.solve_incomplete(RowModel(self._curvature, self._pull), Vt)
+            codes = rows.solve_incomplete(self._curvature, data, self._pull - data, Vt)
         return delivered(place, rows, place.in_units(codes, self._unit), path)
 
     def inverse_transform(self, Z: Any) -> Array:

@@ -210,6 +210,8 @@ class DSPNMF(Streaming):
         """Labels that count; None where there are none, or they weigh nothing."""
         labels = Labels.of(y, n) if self.label_weight > 0 else None
         self._classes = None if labels is None or not labels.known.any() else labels.classes
+        for name in ("classes_", "label_components_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         return None if self._classes is None else labels
 
     @property
@@ -299,4 +301,7 @@ class DSPNMF(Streaming):
 
     def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
         unit = problem.rows.scale**2 if self._like_gram else 1.0
+        if isinstance(problem.rows, IncompleteRows) and self.alpha == 0:  # similarities of rows completed in the end
+            structure = GramSimilarity(problem.rows.similarity_norm2(), slice(0, self.n_features_in_))
+            values = [values[0], float(structure.value(s))]
         return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}

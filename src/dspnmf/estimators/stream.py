@@ -22,6 +22,7 @@ from dspnmf._validation import Allowed, number
 from dspnmf.estimators.base import Problem, Run
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.rows import Rows
+from dspnmf.rows.incomplete import IncompleteRows
 from dspnmf.rows.past import WithPast
 from dspnmf.rows.places import Place, on_host, place_of
 from dspnmf.solver import Descent, Hals, Stopping, first, proceed
@@ -125,6 +126,11 @@ class Streaming(ComponentFactorization):
                     f"{parameter}={_shown(value)} does not work with partial_fit, which keeps sums of the rows only: "
                     f"use one of {', '.join(map(repr, allowed))}, or fit on all rows."
                 )
+        if began and not self._of_rows_alone:
+            raise ValueError(
+                f"This {name} began with missing cells or with labels, which sums of the rows do not hold: use fit on "
+                "all rows, or begin anew with partial_fit on a new estimator."
+            )
         for parameter in self._stays if began else ():
             was, now = self._at_fit.get(parameter), getattr(self, parameter, None)
             if _shown(was) != _shown(now):
@@ -205,9 +211,20 @@ class Streaming(ComponentFactorization):
             "_mass": float(n),  # rows, each with its weight
             "_weights": objective.weights,
             "_code": float(problem.code),
+            "_of_rows_alone": len(objective.terms) <= 2 and not isinstance(problem.rows, IncompleteRows),
+            **self._column_means(problem),
             "n_samples_seen_": int(n),
             "n_steps_": 1,
         }
+
+    def _column_means(self, problem: Problem) -> dict[str, Any]:
+        """Where missing cells of new rows begin, if they may have any."""
+        if getattr(self, "missing", "error") != "mask" or isinstance(problem.rows, WithPast):
+            return {}
+        if isinstance(problem.rows, IncompleteRows):
+            return {"_means": problem.rows.means}
+        means = problem.rows.data[:, : self.n_features_in_].mean(axis=0, dtype=np.float64)
+        return {"_means": np.asarray(means).ravel()}
 
 
 class _Size:

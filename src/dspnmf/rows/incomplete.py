@@ -21,7 +21,8 @@ from dspnmf.rows._model import Array, Operator, RowModel
 from dspnmf.rows.array import ArrayRows
 
 _BLOCK = 2**18  # cells completed at once
-_ROUNDS = 500  # of coding and completing new rows, at most
+_ROUNDS = 200  # of coding and completing new rows, at most, while their goal stands still
+_GOALS = 8  # times that goal is renewed
 _SETTLED = {4: 1e-5, 8: 1e-8}  # change of the codes, relative, that ends them (by the bytes of X's numbers)
 
 
@@ -36,7 +37,11 @@ class Incomplete:
 
 
 class IncompleteRows(ArrayRows):
-    """X completed, and its codes. `twice`: once more, for similarities; `beside`: columns that miss nothing."""
+    """X completed, and its codes.
+
+    `twice`: once more, for similarities; `beside`: columns that miss nothing; `means`: of the columns, if they are
+    those of other rows.
+    """
 
     def __init__(
         self,
@@ -47,16 +52,23 @@ class IncompleteRows(ArrayRows):
         *,
         twice: bool = False,
         beside: Any = None,
+        means: Array | None = None,
     ) -> None:
         self._m = X.shape[1]
         self._twice = twice
         parts = [X.X] * (1 + twice) + ([] if beside is None else [beside])
         together = sparse.csr_array(sparse.hstack(parts), copy=True) if sparse.issparse(X.X) else np.hstack(parts)
         self._cells = _SparseCells(together, self._m) if sparse.issparse(X.X) else _DenseCells(together, self._m)
-        self._cells.fill_in_means(together, twice)
+        self.means = self._cells.means(together) if means is None else means
+        self._cells.fill(together, self.means, twice)
         super().__init__(together.astype(X.dtype, copy=False), k, scale, operators)
         self._filled = self._gram = 0.0
         self._begin = self._cells.squares(self._X) / scale**2, self.similarity_norm2() if twice else 0.0
+
+    def restart(self) -> None:
+        """Missing cells are at the means of their columns again."""
+        self._cells.fill(self._X, self.means, self._twice)
+        self._filled = self._gram = 0.0
 
     @property
     def completed(self) -> Any:
@@ -83,16 +95,23 @@ class IncompleteRows(ArrayRows):
             self._gram = self.similarity_norm2() - self._begin[1]
         return (self._filled - self._begin[0], *([self._gram] if self._twice else []))
 
-    def solve_incomplete(self, model: RowModel, Vt: Array) -> Array:
-        """Codes and completed cells that fit each other: the model's minimum row by row, with cells as UV says."""
-        self.begin(self.solve(model))
-        for _ in range(_ROUNDS):
-            before = self.codes
-            self.complete(Vt)
-            self.begin(self.solve(model))
-            change = np.abs(self.codes - before).max(initial=0.0)
-            if change <= _SETTLED[self.dtype.itemsize] * np.abs(self.codes).max(initial=0.0):
-                break
+    def solve_incomplete(self, S: Array, data: Array, goal: Array, Vt: Array) -> Array:
+        """Codes of new rows and completed cells that fit each other, for a model with these two pulls.
+
+        As in a fit, the rows whose similarities are the goal stand still while the others are completed: that is a
+        convex problem a row. Then they are renewed, a few times.
+        """
+        model = RowModel(S, data)
+        for _ in range(_GOALS if goal.any() else 1):
+            extra = np.ascontiguousarray(np.asarray(self.completed @ (goal / self.scale).astype(self.dtype)))
+            self.begin(self.solve(model, extra))
+            for _ in range(_ROUNDS):
+                before = self.codes
+                self.complete(Vt)
+                self.begin(self.solve(model, extra))
+                change = np.abs(self.codes - before).max(initial=0.0)
+                if change <= _SETTLED[self.dtype.itemsize] * np.abs(self.codes).max(initial=0.0):
+                    break
         return self.codes
 
 
@@ -103,12 +122,15 @@ class _DenseCells:
         self._missing = np.isnan(X[:, :m])
         self._m = m
 
-    def fill_in_means(self, X: Array, twice: bool) -> None:
-        """Every missing cell becomes the mean of its column."""
+    def means(self, X: Array) -> Array:
+        """Of the known cells of every column."""
         known = np.where(self._missing, 0, X[:, : self._m])
-        means = _means(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0)).astype(X.dtype)
+        return _means(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
+
+    def fill(self, X: Array, means: Array, twice: bool) -> None:
+        """Every missing cell becomes that of its column."""
         for half in range(1 + twice):
-            np.copyto(X[:, half * self._m : (half + 1) * self._m], means, where=self._missing)
+            np.copyto(X[:, half * self._m : (half + 1) * self._m], means.astype(X.dtype), where=self._missing)
 
     def squares(self, X: Array) -> float:
         """The sum of squares of completed cells."""
@@ -144,12 +166,15 @@ class _SparseCells:
         self._where, self._again = where[left], where[~left]
         self._rows, self._columns, self._m = rows[left], columns[left], m
 
-    def fill_in_means(self, X: Any, twice: bool) -> None:
-        """Every missing cell becomes the mean of its column, zeros that are not stored included."""
+    def means(self, X: Any) -> Array:
+        """Of the known cells of every column, zeros that are not stored included."""
         first, m = X[:, : self._m].tocoo(), self._m
         known = ~np.isnan(first.data)
         sums = np.bincount(first.col[known], first.data[known], minlength=m)
-        means = _means(sums, X.shape[0] - np.bincount(self._columns, minlength=m)).astype(X.dtype)
+        return _means(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
+
+    def fill(self, X: Any, means: Array, twice: bool) -> None:
+        """Every missing cell becomes that of its column."""
         X.data[self._where] = means[self._columns]
         X.data[self._again] = means[self._columns[: len(self._again)]]
 

@@ -2,7 +2,7 @@
 
 from dspnmf.workflow.fitting import FitResult, fit_table, methods, model_of
 from dspnmf.workflow.folder import OutputFolder
-from dspnmf.workflow.results import code_names, read_fit, write_fit, write_selection
+from dspnmf.workflow.results import code_names, index_name, read_fit, write_fit, write_selection
 from dspnmf.workflow.scaling import SCALES, scaled
 from dspnmf.workflow.tables import matched
 
@@ -12,6 +12,7 @@ __all__ = [
     "OutputFolder",
     "code_names",
     "fit_table",
+    "index_name",
     "matched",
     "methods",
     "model_of",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
@@ -18,7 +17,7 @@ import dspnmf.estimators as family
 from dspnmf.readers import Table
 from dspnmf.report import fit_facts, fit_yardstick
 from dspnmf.workflow.scaling import default_scale, scaled, scaler
-from dspnmf.workflow.tables import check_values
+from dspnmf.workflow.tables import check_values, labels_of
 
 _WITHOUT_COMPONENTS = ("NPE", "SymNMF", "DSPNMFCV")
 
@@ -88,7 +87,7 @@ def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: 
         model.set_callbacks(*callbacks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the facts say whether it converged
-        codes = model.fit_transform(here.X, _labels(table))
+        codes = model.fit_transform(here.X, labels_of(table))
         seconds = time.perf_counter() - begin
         if callbacks:
             model.set_callbacks()
@@ -97,13 +96,3 @@ def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: 
     pipeline.table_features_ = [str(name) for name in table.features]
     facts = fit_facts(model, here, codes, False if beside is None else beside)
     return FitResult(pipeline, here, codes, facts, False if beside is None else beside, scale, seconds)
-
-
-def _labels(table: Table) -> Any:
-    """Labels as the methods want them: -1 where a sample has none."""
-    labels = table.labels
-    if labels is None:
-        return None
-    if labels.dtype.kind == "f":
-        return np.where(np.isnan(labels), -1, labels)
-    return np.asarray(["-1" if str(label) in ("", "nan", "None") else str(label) for label in labels])

@@ -18,8 +18,11 @@ class OutputFolder:
 
     def __init__(self, path: Path, names: tuple[str, ...], *, force: bool = False) -> None:
         self.path = path
-        if path.exists() and not path.is_dir():
-            raise ValueError(f"{path} is a file: name a folder for the results.")
+        if path.is_symlink() and not path.exists():
+            raise ValueError(f"{path} is a link that leads nowhere: name another folder.")
+        for place in (path, *path.absolute().parents):
+            if place.exists() and not place.is_dir():
+                raise ValueError(f"{place} is a file: name a folder for the results.")
         there = [name for name in names if (path / name).exists()]
         if there and not force:
             raise ValueError(f"{path} holds {', '.join(there)} already: name another folder, or replace with --force.")
@@ -29,7 +32,8 @@ class OutputFolder:
     def __enter__(self) -> Self:
         """Begin to write."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._work = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}."))
+        near = self.path if self.path.is_dir() else self.path.parent  # a folder may be on another disk than its parent
+        self._work = Path(tempfile.mkdtemp(dir=near, prefix=f".{self.path.name}."))
         return self
 
     def __truediv__(self, name: str) -> Path:
@@ -38,7 +42,7 @@ class OutputFolder:
         return self._work / name
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Publish what was written, or leave no trace."""
+        """Publish what was written, or leave no file of it."""
         assert self._work is not None
         try:
             if kind is None:
@@ -47,15 +51,15 @@ class OutputFolder:
             shutil.rmtree(self._work, ignore_errors=True)
 
     def _publish(self, work: Path) -> None:
-        work.chmod(0o777 & ~_mask(self.path.parent))
         if not self.path.exists():
+            work.chmod(0o777 & ~_mask(self.path.parent))
             work.rename(self.path)
             return
-        for name in self._names:  # what an earlier run wrote and this one did not would be taken for its result
-            if (work / name).exists():
-                (work / name).replace(self.path / name)
-            else:
-                (self.path / name).unlink(missing_ok=True)
+        written = [name for name in self._names if (work / name).exists()]
+        for name in written:
+            (work / name).replace(self.path / name)
+        for name in set(self._names) - set(written):  # left by an earlier run, it would be taken for a result of this
+            (self.path / name).unlink(missing_ok=True)
 
 
 def _mask(folder: Path) -> int:

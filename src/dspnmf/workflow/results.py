@@ -30,10 +30,15 @@ def code_names(k: int) -> list[str]:
     return [f"component_{a + 1}" for a in range(k)]
 
 
+def index_name(table: Table, names: list[str]) -> str:
+    """What the column of samples is called beside columns of these names."""
+    return table.index_name if table.index_name and table.index_name not in names else "sample"
+
+
 def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, Any], form: str = "csv") -> None:
     """Codes, components, model, numbers and page."""
     table, names = result.table, code_names(result.codes.shape[1])
-    write_codes(folder / f"codes.{form}", result.codes, table.index, table.index_name or "sample", names)
+    write_codes(folder / f"codes.{form}", result.codes, table.index, index_name(table, names), names)
     V = np.asarray(result.model.components_)
     write_codes(folder / "components.csv", V, np.asarray(names), "component", [str(name) for name in table.features])
     dspnmf.save(result.pipeline, folder / "model.skops")
@@ -73,7 +78,7 @@ def read_fit(folder: Path, data: Path | None = None) -> tuple[Any, Table, Any, d
     form = next((form for form in FORMATS if (folder / f"codes.{form}").is_file()), None)
     if form is None:
         raise ValueError(_NO_FIT.format(path=folder, name="codes.csv or codes.parquet"))
-    codes = read(folder / f"codes.{form}", index=table.index_name or "sample").X
+    codes = read(folder / f"codes.{form}", index=index_name(table, code_names(pipeline[-1].n_components_))).X
     if len(codes) != here.X.shape[0]:
         raise ValueError(
             f"{source} has {here.X.shape[0]} samples, but {folder} holds codes of {len(codes)}: name the file of the "

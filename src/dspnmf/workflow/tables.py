@@ -11,7 +11,7 @@ from scipy import sparse
 from dspnmf.readers import Table
 
 
-def check_values(table: Table, *, missing: bool, scale: str) -> None:
+def check_values(table: Table, *, missing: bool, scale: str, way: str = 'fill it, or use missing="mask"') -> None:
     """No infinity, no negative value where scaling keeps the sign, no empty cell unless it may be missing."""
     values = table.X.data if sparse.issparse(table.X) else table.X
     if isinstance(values, np.memmap) or values.size == 0:
@@ -21,13 +21,36 @@ def check_values(table: Table, *, missing: bool, scale: str) -> None:
         return
     for bad, words in (
         (np.isinf(values), "is not finite: mend the cell"),
-        (np.isnan(values) & (not missing), 'is empty: fill it, or use missing="mask"'),
+        (np.isnan(values) & (not missing), f"is empty: {way}"),
         ((values < 0) & (scale != "minmax"), 'is negative: use scaling "minmax", or shift the feature'),
     ):
         if bad.any():
             row, column, value = _first(table.X, bad)
             where = f"sample {table.index[row]!s}, feature {table.features[column]!s}"
             raise ValueError(f"The value {value:g} of {where} {words}.")
+
+    if missing and not sparse.issparse(table.X):
+        empty = np.isnan(table.X).all(axis=0)
+        if empty.any():
+            name = table.features[int(np.flatnonzero(empty)[0])]
+            raise ValueError(f"Feature {name!s} has no value at all: leave it out (exclude it).")
+
+
+def labels_of(table: Table) -> Any:
+    """Labels as the methods want them: -1 where a sample has none, which is where the cell is empty."""
+    labels = table.labels
+    if labels is None:
+        return None
+    empty = np.isnan(labels) if labels.dtype.kind == "f" else np.array([str(label) == "" for label in labels])
+    named = labels if labels.dtype.kind in "fiub" else np.asarray([str(label) for label in labels])
+    if (named[~empty].astype(str) == "-1").any() or (labels.dtype.kind == "f" and (labels[~empty] == -1).any()):
+        raise ValueError(
+            f"Labels of -1 in {table.label!r} mean that a sample has none: give that class another name, or leave the "
+            "cells empty if it is none."
+        )
+    if empty.all():
+        raise ValueError(f"The column of labels {table.label!r} is empty: name another one.")
+    return np.where(empty, -1 if labels.dtype.kind in "fiub" else "-1", named)
 
 
 def _first(X: Any, bad: Any) -> tuple[int, int, float]:
