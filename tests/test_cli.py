@@ -328,6 +328,7 @@ def test_interrupt(tmp_path: Path) -> None:
     wait_for(lambda: gone(process.pid), 20)
 
 
+@pytest.mark.slow
 def test_kill_changes_nothing(tmp_path: Path) -> None:
     """Killed with SIGKILL at three random moments and started again, it ends with the tables of a run at peace."""
     calm, killed = tmp_path / "calm", tmp_path / "killed"

@@ -36,7 +36,7 @@ def check(count: int, seed: int, folder: Path) -> None:
 
 def test_damaged_files(tmp_path: Path) -> None:
     """Some of them, at every run of the tests."""
-    check(60, 1, tmp_path)
+    check(30, 1, tmp_path)
 
 
 @pytest.mark.slow
