@@ -31,7 +31,7 @@ check: $(VENV)/.installed
 	$(BIN)/codespell
 
 test: check  ## every check but the slow studies
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow"
 
 test-all: check  ## with the slow studies
 	$(BIN)/python -m pytest

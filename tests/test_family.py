@@ -293,6 +293,7 @@ def test_clustering_of_digits(digits: np.ndarray) -> None:
     assert best_nmi(lambda k, seed: SymNMF(k, random_state=seed), digits, load_digits().target) >= 0.85
 
 
+@pytest.mark.slow
 def test_clustering_of_coil(coil: np.ndarray) -> None:
     """At rank 20, k-means on the codes of GNMF reaches an NMI of 0.75 on COIL-20 (published maximum: 0.63)."""
     assert best_nmi(lambda k, seed: GNMF(k, random_state=seed), coil, np.repeat(np.arange(20), 72)) >= 0.75

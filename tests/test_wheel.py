@@ -102,6 +102,7 @@ def test_the_core_alone_works(unpacked: Path) -> None:
     assert done.stdout.rstrip().endswith("(20, 2)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", USES)
 def test_each_extra_works_alone(extra: str, unpacked: Path) -> None:
     """What one extra installs is enough for what it is for."""
