@@ -118,6 +118,7 @@ def test_empty_labels_are_no_class(wine: Path, tmp_path: Path) -> None:
     run("select", wine, *choice)
     wine.write_text("\n".join([lines[0], *(line.replace("class_0", "-1") for line in lines[1:])]))
     assert "Labels of -1" in run("fit", wine, *words, "--force", status=1).output
+    run("fit", wine, "--rank", 2, "--label", "class", "--out", tmp_path / "shown")  # where labels are only shown
 
 
 def test_a_folder_elsewhere(wine: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def write_text(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101 - mkstemp gives a name, and a file only its owner can read
+        os.chmod(name, 0o666 & ~umask())  # noqa: PTH101 - mkstemp gives a name, and a file only its owner can read
         os.replace(name, path)  # noqa: PTH105 - the same
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def write_array(file: Any, blocks: Iterable[Any], shape: tuple[int, int], dtype:
             file.write(np.ascontiguousarray(block, dtype).data.cast("B"))
 
 
-def _umask() -> int:
+def umask() -> int:
     """The process's mask; there is no way to read it but to set it."""
     mask = os.umask(0)
     os.umask(mask)

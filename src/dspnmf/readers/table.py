@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,8 @@ class Table:
     def labels(self) -> NDArray[Any] | None:
         """The column of labels, if there is one."""
         return None if self.label is None else self.columns[self.label]
+
+    @property
+    def in_file(self) -> bool:
+        """Whether X stays in its file, to be read piece by piece: a memory map, a Zarr array, an HDF5 dataset."""
+        return isinstance(self.X, np.memmap) or not (isinstance(self.X, np.ndarray) or sparse.issparse(self.X))

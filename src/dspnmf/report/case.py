@@ -76,6 +76,8 @@ class Case:
 
     def data(self, fit: Fit, rows: Rows) -> Any:
         """These rows of X; cells that are missing come from the fit."""
+        if self.table.in_file:
+            return np.stack([self.table.X[int(row)] for row in rows])
         X = self.table.X if rows is self.basis and len(rows) == self.shape[0] else self.table.X[rows]
         return completed(X, fit.Z[rows], fit.V) if self.missing else X
 
@@ -83,7 +85,7 @@ class Case:
 def examine(model: Any, table: Table, Z: Any, yardstick: Any, random_state: Any) -> Case:
     """Check that everything belongs together, fit the yardstick where none is given, and draw the rows."""
     fit = _fit(model, table, Z)
-    missing = int(np.isnan(_entries(table.X)).sum())
+    missing = 0 if table.in_file else int(np.isnan(_entries(table.X)).sum())
     if missing and not fit.rebuilds:
         raise ValueError(
             f"X has {missing} missing cells, and {fit.name} has no components to complete them: fill them before the "
@@ -93,7 +95,7 @@ def examine(model: Any, table: Table, Z: Any, yardstick: Any, random_state: Any)
     n, k = fit.Z.shape
     order = rng.permutation(n)
     near, shown, basis = (
-        np.sort(order[:most]) for most in (NEAR, min(SHOWN, max(500, CELLS // k)), n if _light(table.X) else NEAR)
+        np.sort(order[:most]) for most in (NEAR, min(SHOWN, max(500, CELLS // k)), n if _light(table) else NEAR)
     )
     pairs = _pairs(basis, rng)
     if yardstick is None:
@@ -129,7 +131,7 @@ def fit_yardstick(model: Any, table: Table, *, random_state: Any = 0) -> Yardsti
     >>> fit_yardstick(DSPNMF(2, random_state=0).fit(X), table)[1].shape
     (20, 2)
     """
-    if isinstance(model, NMF) or np.nanmin(_entries(table.X), initial=0.0) < 0:
+    if isinstance(model, NMF) or not (table.in_file or np.nanmin(_entries(table.X), initial=0.0) >= 0):
         return None
     given, known = model.get_params(deep=False), NMF().get_params()
     alike = {name: given[name] for name in _ALIKE if name in given and name in known}
@@ -200,8 +202,11 @@ def _beside(fit: Fit, table: Table, yardstick: Any) -> Fit | None:
     return other
 
 
-def _light(X: Any) -> bool:
+def _light(table: Table) -> bool:
     """Whether the structure of all rows takes moments: n m min(n, m) multiplications, fewer where X is sparse."""
+    X = table.X
+    if table.in_file:
+        return False
     if not sparse.issparse(X):
         return float(X.shape[0]) * X.shape[1] * min(X.shape) <= WORK
     per_row, per_column = (np.bincount(at).astype(np.float64) for at in X.nonzero())

@@ -113,7 +113,7 @@ def reconstruction_error(case: Case, fit: Fit) -> float | None:
     if not fit.rebuilds or fit.V is None:
         return None
     X, Z, V = case.table.X, fit.Z, fit.V
-    if not case.missing:  # ||X||^2 - 2 <X'Z, V'> + <VV', Z'Z>: no n x m matrix is formed
+    if not (case.missing or case.table.in_file):  # ||X||^2 - 2 <X'Z, V'> + <VV', Z'Z>: no n x m matrix is formed
         entries = np.asarray(X.data if sparse.issparse(X) else X).ravel()
         norm2 = float(np.einsum("i,i->", entries, entries, dtype=np.float64))
         error2 = norm2 - 2 * float(np.vdot(np.asarray(X.T @ Z), V.T)) + float(np.vdot(V @ V.T, Z.T @ Z))

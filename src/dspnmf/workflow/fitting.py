@@ -77,17 +77,18 @@ def _parsed(text: str) -> tuple[str, Any]:
 
 
 def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: Iterable[Any] = ()) -> FitResult:
-    """Scale and factorize a table; labels are handed to methods that use them."""
-    scale = scale or default_scale(table.X)
+    """Scale and factorize a table; labels are handed to models that learn from them, and only shown otherwise."""
+    scale = scale or default_scale(table)
+    labels = labels_of(table) if _learns_from_labels(model) else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
-    step = scaler(scale, table.X).fit(table.X)
+    step = scaler(scale, table).fit(table.X)
     here = scaled(table, step)
     begin = time.perf_counter()
     if callbacks:
         model.set_callbacks(*callbacks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the facts say whether it converged
-        codes = model.fit_transform(here.X, labels_of(table))
+        codes = model.fit_transform(here.X, labels)
         seconds = time.perf_counter() - begin
         if callbacks:
             model.set_callbacks()
@@ -96,3 +97,8 @@ def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: 
     pipeline.table_features_ = [str(name) for name in table.features]
     facts = fit_facts(model, here, codes, False if beside is None else beside)
     return FitResult(pipeline, here, codes, facts, False if beside is None else beside, scale, seconds)
+
+
+def _learns_from_labels(model: Any) -> bool:
+    """Whether a fit uses labels."""
+    return isinstance(model, family.GDNMF) or getattr(model, "label_weight", 0) > 0

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dspnmf._files import umask
+
 
 class OutputFolder:
     """A context: files are written to a folder beside it, which takes the name when the block ends well.
@@ -52,7 +54,7 @@ class OutputFolder:
 
     def _publish(self, work: Path) -> None:
         if not self.path.exists():
-            work.chmod(0o777 & ~_mask(self.path.parent))
+            work.chmod(0o777 & ~umask())
             work.rename(self.path)
             return
         written = [name for name in self._names if (work / name).exists()]
@@ -60,13 +62,3 @@ class OutputFolder:
             (work / name).replace(self.path / name)
         for name in set(self._names) - set(written):  # left by an earlier run, it would be taken for a result of this
             (self.path / name).unlink(missing_ok=True)
-
-
-def _mask(folder: Path) -> int:
-    """What a new folder there would not be allowed, found by making one."""
-    probe = Path(tempfile.mkdtemp(dir=folder)) / "probe"
-    try:
-        probe.mkdir()
-        return 0o777 & ~probe.stat().st_mode
-    finally:
-        shutil.rmtree(probe.parent, ignore_errors=True)

@@ -14,20 +14,21 @@ from dspnmf.readers import Table
 SCALES = ("minmax", "max", "l2", "none")
 _SPARSE = 'Scaling "minmax" would fill the zeros of sparse data: use "max" (divide by the largest value of a feature).'
 _EMPTY_CELLS = 'Scaling "l2" (rows of unit length) needs every cell, but cells are missing: use "minmax" or "max".'
-_LARGE = "{name} is read from its file piece by piece, and scaling {scale!r} would load it: use scaling 'none'."
+_LARGE = "The data are read from their file piece by piece, and scaling {scale!r} would load them: use scaling 'none'."
 
 
-def default_scale(X: Any) -> str:
+def default_scale(table: Table) -> str:
     """Every feature to [0, 1]; but zeros of sparse data stay zeros, and large files stay in their file."""
-    if isinstance(X, np.memmap):
+    if table.in_file:
         return "none"
-    return "max" if sparse.issparse(X) else "minmax"
+    return "max" if sparse.issparse(table.X) else "minmax"
 
 
-def scaler(scale: str, X: Any) -> Any:
+def scaler(scale: str, table: Table) -> Any:
     """The step that scales; values of new rows beyond those of the fit are cut off at 0 and 1 by "minmax"."""
-    if isinstance(X, np.memmap) and scale != "none":
-        raise ValueError(_LARGE.format(name="X", scale=scale))
+    X = table.X
+    if table.in_file and scale != "none":
+        raise ValueError(_LARGE.format(scale=scale))
     if scale == "minmax":
         if sparse.issparse(X):
             raise ValueError(_SPARSE)

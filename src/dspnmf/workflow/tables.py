@@ -13,9 +13,11 @@ from dspnmf.readers import Table
 
 def check_values(table: Table, *, missing: bool, scale: str, way: str = 'fill it, or use missing="mask"') -> None:
     """No infinity, no negative value where scaling keeps the sign, no empty cell unless it may be missing."""
-    values = table.X.data if sparse.issparse(table.X) else table.X
-    if isinstance(values, np.memmap) or values.size == 0:
+    if table.in_file:
         return  # too large to be looked at twice: the fit looks
+    values = table.X.data if sparse.issparse(table.X) else table.X
+    if values.size == 0:
+        return
     low, high = float(np.min(values)), float(np.max(values))
     if np.isfinite(low) and np.isfinite(high) and (low >= 0 or scale == "minmax"):
         return
@@ -28,7 +30,6 @@ def check_values(table: Table, *, missing: bool, scale: str, way: str = 'fill it
             row, column, value = _first(table.X, bad)
             where = f"sample {table.index[row]!s}, feature {table.features[column]!s}"
             raise ValueError(f"The value {value:g} of {where} {words}.")
-
     if missing and not sparse.issparse(table.X):
         empty = np.isnan(table.X).all(axis=0)
         if empty.any():
