@@ -209,11 +209,15 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return "newton-cg" if near and problem.objective.coupled else "hals"
 
     def _update(self, problem: Problem) -> Update:
+        """What one iteration of a new start does."""
         inner, name = None if self.inner_iter == "auto" else int(self.inner_iter), self._solver_for(problem)
         update: Update = Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
         if name in self._rules:
             update = rules.Multiplicative(self._rules[name], problem.published)
-        return Completing(update) if isinstance(problem.rows, IncompleteRows) else update
+        if isinstance(problem.rows, IncompleteRows):
+            problem.rows.restart()
+            return Completing(update)
+        return update
 
     def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Any, Array]:
         """Codes and V' in the solver's units; features beyond those of X begin at random."""
@@ -244,8 +248,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
             update = self._update(problem)
-            if isinstance(rows, IncompleteRows):
-                rows.restart()
             if point is None:
                 codes, Vt = self._start(X, problem, given, rng)
                 rows.begin(codes)
@@ -258,8 +260,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             best, point = run.better(best, rows.small), None
         assert best is not None
         rows.begin(best.codes)
-        if isinstance(rows, IncompleteRows):
-            rows.complete(best.state.Vt)
         return best
 
     def _descend(self, X: Any, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point) -> Run:
@@ -291,7 +291,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
         rows, model = problem.rows, problem.objective.model(run.state)
         rows.release()
-        if self.solver in self._rules or model.pulls or run.state.offsets:
+        if isinstance(rows, IncompleteRows):
+            rows.complete(run.state.Vt)
+            return run
+        if self.solver in self._rules or model.pulls:
             return run
         codes = rows.solve(model)
         rows.begin(codes)
