@@ -19,11 +19,11 @@ from distributed import Client
 import _report
 from dspnmf import DSPNMF
 from dspnmf._threads import team
-from dspnmf.rows import Rows
-from dspnmf.rows._model import RandomCodes
-from dspnmf.rows.places import as_rows, place_of
-from dspnmf.solver import Descent, Hals, iterate
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.backends import Rows
+from dspnmf.backends.dispatch import as_rows, place_of
+from dspnmf.backends.row_model import RandomCodes
+from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.solvers.loop import Descent, Hals, iterate
 
 N, M, K, CHUNKS = 2_000_000, 100, 20, 40
 

@@ -62,9 +62,9 @@ def start(X, k: int):
 
 def descent(X, U, V, inner):
     """Our iterations from the same start."""
-    from dspnmf.rows.device import DeviceRows
-    from dspnmf.solver import Descent, iterate
-    from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+    from dspnmf.backends.cuda import DeviceRows
+    from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
+    from dspnmf.solvers.loop import Descent, iterate
 
     rows = DeviceRows(X, U.shape[1])
     objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
@@ -74,7 +74,7 @@ def descent(X, U, V, inner):
 
 def objective_of(X, U, V, objective) -> float:
     """The objective of given factors, from sums in float64."""
-    from dspnmf.state import State
+    from dspnmf.objective.state import State
 
     P = sum(X[i : i + 2**17].double().T @ U[i : i + 2**17].double() for i in range(0, len(X), 2**17))
     return float(objective.value(State(V.T.double(), P, U.double().T @ U.double())))
@@ -84,7 +84,7 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
     """Rows of the two tables for one shape."""
     import torch
 
-    from dspnmf.solver import Hals, NewtonCG
+    from dspnmf.solvers.loop import Hals, NewtonCG
 
     X = data(n, m, k)
     U, V = start(X, k)
@@ -117,7 +117,7 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
 
 def to_objective(X, U, V, objective, shape: str, torch) -> tuple[object, ...]:
     """Time to the objective of the corrected rule after 500 iterations, from the same start."""
-    from dspnmf.solver import NewtonCG
+    from dspnmf.solvers.loop import NewtonCG
 
     torch.cuda.synchronize()
     begin, A, B = time.perf_counter(), U.clone(), V.clone()

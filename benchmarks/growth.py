@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 import _report
-from dspnmf.solver import Descent, Hals, NewtonCG
+from dspnmf.solvers.loop import Descent, Hals, NewtonCG
 from iteration_time import iteration
 
 M, K = 200, 20

@@ -13,9 +13,9 @@ import numpy as np
 
 import _report
 from dspnmf._threads import team
-from dspnmf.rows import ArrayRows
-from dspnmf.solver import Descent, Hals, NewtonCG, Update, iterate
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.backends import ArrayRows
+from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.solvers.loop import Descent, Hals, NewtonCG, Update, iterate
 
 SHAPES = ((100_000, 200), (20_000, 1_024))
 K = 20

@@ -23,7 +23,7 @@ from sklearn.decomposition import MiniBatchNMF
 import _report
 from dspnmf import DSPNMF, NMF
 from dspnmf._threads import team
-from dspnmf.rows import ArrayRows, RowModel
+from dspnmf.backends import ArrayRows, RowModel
 
 M, K = 100, 10
 CLUSTERS = 8

@@ -22,9 +22,9 @@ from sklearn.preprocessing import minmax_scale
 import _data
 import _report
 from dspnmf import DSPNMF, DSPNMFCV, datasets
-from dspnmf.estimators.selection.grid import RANKS, alphas
-from dspnmf.estimators.selection.path import path
-from dspnmf.estimators.selection.table import RULES, chosen
+from dspnmf.selection.grid import RANKS, alphas
+from dspnmf.selection.path import path
+from dspnmf.selection.table import RULES, chosen
 
 SEEDS, STARTS, RANK, JOBS = 10, 3, 10, 2
 SPLITS = {"BC": 10, "Wine": 10, "Digits": 4, "COIL20": 4, "IndianPines": 8}  # more where scores vary more

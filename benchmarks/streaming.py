@@ -22,10 +22,10 @@ from sklearn.decomposition import MiniBatchNMF
 import _report
 from dspnmf import DSPNMF, NMF
 from dspnmf._threads import team
-from dspnmf.rows import ArrayRows, RowModel
-from dspnmf.rows.places import as_rows, place_of
-from dspnmf.solver import Descent, Hals, iterate
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.backends import ArrayRows, RowModel
+from dspnmf.backends.dispatch import as_rows, place_of
+from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.solvers.loop import Descent, Hals, iterate
 
 M, K = 512, 20
 SLAB = 2**24

@@ -14,10 +14,10 @@ import numpy as np
 import _data
 import _report
 from dspnmf._threads import team
-from dspnmf.rows import ArrayRows
-from dspnmf.solver import Descent, NewtonCG, iterate
-from dspnmf.state import State
-from dspnmf.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.backends import ArrayRows
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
+from dspnmf.solvers.loop import Descent, NewtonCG, iterate
 
 REFERENCE_PRODUCT = 0.9e-3
 PLANC = {10: (60e-3, 3.0844e8), 20: (120e-3, 82_515.0)}

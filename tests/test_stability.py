@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from test_checkpoint import Killed, forget_kill, kill_at
 
 from dspnmf import DSPNMF, GNMF, NMF, SymNMF
 from dspnmf.stability import agreement, match, stability
-from test_checkpoint import Killed, forget_kill, kill_at
 
 
 def components(seed: int, k: int = 5, m: int = 12) -> np.ndarray:

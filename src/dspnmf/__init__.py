@@ -2,7 +2,6 @@
 
 from dspnmf.estimators import (
     DSPNMF,
-    DSPNMFCV,
     FRNMF,
     GDNMF,
     GNMF,
@@ -16,6 +15,7 @@ from dspnmf.estimators import (
     SymNMF,
 )
 from dspnmf.persistence import load, save
+from dspnmf.selection import DSPNMFCV
 
 __version__ = "0.1.0.dev0"
 __all__ = [

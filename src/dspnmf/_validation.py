@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from dspnmf.rows._model import Array
+from dspnmf.backends.row_model import Array
 
 
 class Allowed(NamedTuple):

@@ -13,8 +13,8 @@ from sklearn.manifold import trustworthiness as _trustworthiness
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_consistent_length
 
-from dspnmf.rows import ArrayRows
-from dspnmf.rows._model import Array
+from dspnmf.backends import ArrayRows
+from dspnmf.backends.row_model import Array
 
 
 def structure_error(X: Any, Z: Any) -> float:

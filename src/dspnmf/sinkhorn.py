@@ -30,8 +30,8 @@ import numpy as np
 from scipy import special
 
 from dspnmf._threads import spread, team
-from dspnmf.rows._model import Array
-from dspnmf.rules import ratio
+from dspnmf.backends.row_model import Array
+from dspnmf.solvers.multiplicative import ratio
 
 _BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
 _RANGE, _LARGEST = 300.0, 1e100  # -log K and entries of X and R up to which products neither vanish nor overflow

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
-from dspnmf.rows._model import Array
+from dspnmf.backends.row_model import Array
 
 
 def match(V1: Any, V2: Any) -> tuple[NDArray[np.intp], Array]:

@@ -47,7 +47,7 @@ def reading(
     variable: str | None,
     exclude: list[str] | None,
 ) -> dict[str, Any]:
-    """What `dspnmf.readers.read` is told; what was not said is left to it."""
+    """What `dspnmf.io.read` is told; what was not said is left to it."""
     options = {
         "label": label,
         "index": index,

@@ -12,8 +12,8 @@ from sklearn.callback import ProgressBar
 
 from dspnmf.cli import _reading
 from dspnmf.cli._errors import plainly
+from dspnmf.io import read, write_codes
 from dspnmf.persistence import load
-from dspnmf.readers import read, write_codes
 from dspnmf.workflow import OutputFolder, code_names, fit_table, index_name, matched, methods, model_of, write_fit
 from dspnmf.workflow.results import FIT_FILES, FORMATS
 

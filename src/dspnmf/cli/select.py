@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dspnmf.cli import _reading
 from dspnmf.cli._errors import plainly
-from dspnmf.readers import read
+from dspnmf.io import read
 from dspnmf.workflow import OutputFolder, write_selection
 from dspnmf.workflow.results import SELECTION_FILES
 from dspnmf.workflow.selecting import select_table

@@ -1,20 +1,18 @@
 """The family behind one scikit-learn interface."""
 
-from dspnmf.estimators.dsp import DSPNMF
-from dspnmf.estimators.feature import FRNMF
-from dspnmf.estimators.graph import GNMF, NPNMF
-from dspnmf.estimators.labels import GDNMF
-from dspnmf.estimators.linear import NPE
-from dspnmf.estimators.orthogonal import ONMF
-from dspnmf.estimators.plain import NMF
-from dspnmf.estimators.selection import DSPNMFCV
-from dspnmf.estimators.separated import SPNMF
-from dspnmf.estimators.symmetric import NSNMF, SymNMF
-from dspnmf.estimators.transport import SDNMF
+from dspnmf.estimators.dspnmf import DSPNMF
+from dspnmf.estimators.frnmf import FRNMF
+from dspnmf.estimators.gdnmf import GDNMF
+from dspnmf.estimators.gnmf import GNMF, NPNMF
+from dspnmf.estimators.nmf import NMF
+from dspnmf.estimators.npe import NPE
+from dspnmf.estimators.onmf import ONMF
+from dspnmf.estimators.sdnmf import SDNMF
+from dspnmf.estimators.spnmf import SPNMF
+from dspnmf.estimators.symnmf import NSNMF, SymNMF
 
 __all__ = [
     "DSPNMF",
-    "DSPNMFCV",
     "FRNMF",
     "GDNMF",
     "GNMF",

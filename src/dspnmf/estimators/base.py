@@ -19,18 +19,20 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
-from dspnmf import _validation, rules, start
+from dspnmf import _validation
 from dspnmf._threads import team
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
+from dspnmf.backends import Rows
+from dspnmf.backends.dispatch import MEMORY, Place, as_rows, place_of
+from dspnmf.backends.incomplete import Incomplete, IncompleteRows
+from dspnmf.backends.row_model import Array
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered, refuse
 from dspnmf.estimators.progress import say
-from dspnmf.rows import Rows
-from dspnmf.rows._model import Array
-from dspnmf.rows.incomplete import Incomplete, IncompleteRows
-from dspnmf.rows.places import MEMORY, Place, as_rows, place_of
-from dspnmf.solver import Completing, Descent, Hals, NewtonCG, Stopping, Update, first, proceed
-from dspnmf.state import State
-from dspnmf.terms import Objective
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import Objective
+from dspnmf.solvers import multiplicative as rules
+from dspnmf.solvers import start
+from dspnmf.solvers.loop import Completing, Descent, Hals, NewtonCG, Stopping, Update, first, proceed
 
 RULES = {"mm": rules.guaranteed, "paper": rules.printed, "paper-appendix": rules.appendix}
 __all__ = ["Factorization", "Problem", "Run"]

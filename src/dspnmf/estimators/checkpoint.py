@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dspnmf._files import complete, write_array
-from dspnmf.rows import Rows
-from dspnmf.rows._model import GROUP, Array, RandomCodes
-from dspnmf.rows.places import Place
-from dspnmf.rows.small import Small
-from dspnmf.state import State
-from dspnmf.terms import Objective
+from dspnmf._atomic_files import complete, write_array
+from dspnmf.backends import Rows
+from dspnmf.backends.dispatch import Place
+from dspnmf.backends.row_model import GROUP, Array, RandomCodes
+from dspnmf.backends.small_arrays import Small
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import Objective
 
 _MEMBERS = ("Vt", "P", "Q")
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers

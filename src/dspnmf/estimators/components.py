@@ -10,14 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation
 from dspnmf._threads import team
+from dspnmf.backends import RowModel
+from dspnmf.backends.dispatch import MEMORY, Place, on_host, place_of
+from dspnmf.backends.incomplete import Incomplete, IncompleteRows
+from dspnmf.backends.row_model import Array
 from dspnmf.estimators.base import Factorization, Problem, Run
 from dspnmf.estimators.checkpoint import codes_path, delivered
-from dspnmf.rows import RowModel
-from dspnmf.rows._model import Array
-from dspnmf.rows.incomplete import Incomplete, IncompleteRows
-from dspnmf.rows.places import MEMORY, Place, on_host, place_of
+from dspnmf.objective.state import State
 from dspnmf.stability import stability
-from dspnmf.state import State
 
 
 class ComponentFactorization(Factorization):

@@ -16,10 +16,10 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.svm import SVC
 
 from dspnmf import DSPNMF, datasets, metrics
-from dspnmf.estimators.selection.grid import natural_weight
+from dspnmf.backends import ArrayRows
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
-from dspnmf.rows import ArrayRows
+from dspnmf.selection.grid import natural_weight
 
 PASSES = {"printed rule": 2, "appendix rule": 2, "mm": 2, "hals": 1, "newton-cg": 2}  # readings of X per iteration
 _CURVE_POINTS = 60

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from dspnmf import datasets
-from dspnmf._files import write_text
+from dspnmf._atomic_files import write_text
 from dspnmf.paper import protocol, runner
 from dspnmf.paper.results import Results
 from dspnmf.paper.runner import Progress

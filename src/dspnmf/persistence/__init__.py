@@ -16,7 +16,7 @@ from zipfile import BadZipFile, ZipFile
 
 from sklearn.exceptions import InconsistentVersionWarning
 
-from dspnmf import _files
+from dspnmf import _atomic_files as _files
 from dspnmf.persistence import _note
 from dspnmf.persistence._contents import check_model, check_sound, portable
 from dspnmf.persistence._note import ModelFileError

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from dspnmf.backends.dispatch import on_host
 from dspnmf.persistence._note import ModelFileError
 from dspnmf.persistence._trust import own
-from dspnmf.rows.places import on_host
 
 _ELSEWHERE = ("torch", "cupy")
 

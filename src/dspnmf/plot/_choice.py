@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 from sklearn.utils.validation import check_is_fitted
 
+from dspnmf.backends.row_model import Array
 from dspnmf.plot import _look
-from dspnmf.rows._model import Array
 
 _LABELS = 9  # ticks that have room
 _ROOM = 40  # letters that have room below a picture

@@ -11,9 +11,9 @@ from matplotlib.colors import ListedColormap
 from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
+from dspnmf.backends.row_model import Array
 from dspnmf.metrics import structure_error
 from dspnmf.plot import _look
-from dspnmf.rows._model import Array
 
 _CROWD = 3000  # points from which on their number in a cell is drawn
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from dspnmf.backends.row_model import Array
 from dspnmf.metrics import component_correlation
 from dspnmf.plot import _look
-from dspnmf.rows._model import Array
 
 KINDS = ("auto", "images", "lines", "bars")
 _FEW = 30  # features that have names of their own in a picture; more are a curve

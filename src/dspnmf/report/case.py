@@ -19,8 +19,8 @@ from sklearn.utils import check_random_state
 from dspnmf.estimators import NMF
 
 if TYPE_CHECKING:
-    from dspnmf.readers import Table
-    from dspnmf.rows._model import Array
+    from dspnmf.backends.row_model import Array
+    from dspnmf.io import Table
 
 NEAR = 2000  # rows at most for what needs all distances between them
 SHOWN = 3000  # rows at most in the scatter plot
@@ -124,7 +124,7 @@ def fit_yardstick(model: Any, table: Table, *, random_state: Any = 0) -> Yardsti
     --------
     >>> import numpy as np
     >>> from dspnmf import DSPNMF
-    >>> from dspnmf.readers import Table
+    >>> from dspnmf.io import Table
     >>> from dspnmf.report.case import fit_yardstick
     >>> X = np.random.default_rng(0).random((20, 4))
     >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))

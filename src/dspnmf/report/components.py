@@ -15,8 +15,8 @@ from dspnmf.report.images import picture
 from dspnmf.report.texts import capital, cut
 
 if TYPE_CHECKING:
+    from dspnmf.backends.row_model import Array
     from dspnmf.report.case import Case, Fit
-    from dspnmf.rows._model import Array
 
 MOST = 40  # components drawn; the scatter plot has all
 MANY = 30  # features that are only numbered are a spectrum beyond so many

@@ -12,7 +12,7 @@ from dspnmf import metrics
 from dspnmf.report.case import Case, Fit, examine
 
 if TYPE_CHECKING:
-    from dspnmf.readers import Table
+    from dspnmf.io import Table
 
 NEIGHBOURS = 10
 _BLOCK = 2**22  # numbers of X at once
@@ -52,7 +52,7 @@ def fit_facts(model: Any, table: Table, Z: Any, yardstick: Any = None, *, random
     >>> from sklearn.datasets import load_wine
     >>> from sklearn.preprocessing import minmax_scale
     >>> from dspnmf import DSPNMF
-    >>> from dspnmf.readers import Table
+    >>> from dspnmf.io import Table
     >>> from dspnmf.report import fit_facts
     >>> wine = load_wine()
     >>> table = Table(minmax_scale(wine.data), np.array(wine.feature_names), np.arange(178).astype(str))

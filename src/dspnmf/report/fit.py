@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dspnmf import __version__
-from dspnmf._files import write_text
+from dspnmf._atomic_files import write_text
 from dspnmf.report import components
 from dspnmf.report.case import Case, examine
 from dspnmf.report.codes import scatter
@@ -22,7 +22,7 @@ from dspnmf.report.quality import convergence, neighbours, structure
 from dspnmf.report.texts import capital, counted
 
 if TYPE_CHECKING:
-    from dspnmf.readers import Table
+    from dspnmf.io import Table
 
 _SHARED = Assets()
 ASSETS = Assets(
@@ -73,7 +73,7 @@ def fit_report(
     --------
     >>> import numpy as np
     >>> from dspnmf import DSPNMF
-    >>> from dspnmf.readers import Table
+    >>> from dspnmf.io import Table
     >>> from dspnmf.report import fit_report
     >>> X = np.random.default_rng(0).random((20, 4))
     >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
@@ -118,7 +118,7 @@ def write_fit_report(
     >>> import tempfile
     >>> import numpy as np
     >>> from dspnmf import NMF
-    >>> from dspnmf.readers import Table
+    >>> from dspnmf.io import Table
     >>> from dspnmf.report import write_fit_report
     >>> X = np.random.default_rng(0).random((20, 4))
     >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))

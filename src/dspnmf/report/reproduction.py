@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dspnmf._files import write_text
+from dspnmf._atomic_files import write_text
 from dspnmf.paper.protocol import (
     ALPHA_RANK,
     ALPHAS,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dspnmf import __version__
-from dspnmf._files import write_text
+from dspnmf._atomic_files import write_text
 from dspnmf.report.charts import STYLES, Axis, Chart, Figure, Series, View
 from dspnmf.report.page import Assets, render
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 import dspnmf.estimators as family
-from dspnmf.readers import Table
+from dspnmf.io import Table
 from dspnmf.report import fit_facts, fit_yardstick
 from dspnmf.workflow.scaling import default_scale, scaled, scaler
 from dspnmf.workflow.tables import check_values, labels_of

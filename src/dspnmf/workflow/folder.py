@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dspnmf._files import umask
+from dspnmf._atomic_files import umask
 
 
 class OutputFolder:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import dspnmf
-from dspnmf._files import write_text
+from dspnmf._atomic_files import write_text
+from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
-from dspnmf.readers import Table, read, write_codes
 from dspnmf.report import write_fit_report, write_selection_report
 from dspnmf.workflow.fitting import FitResult
 from dspnmf.workflow.folder import OutputFolder

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer
 
-from dspnmf.readers import Table
+from dspnmf.io import Table
 
 SCALES = ("minmax", "max", "l2", "none")
 _SPARSE = 'Scaling "minmax" would fill the zeros of sparse data: use "max" (divide by the largest value of a feature).'

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dspnmf.estimators import DSPNMFCV
-from dspnmf.readers import Table
+from dspnmf.io import Table
 from dspnmf.workflow.scaling import default_scale, scaled, scaler
 from dspnmf.workflow.tables import check_values, labels_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dspnmf.readers import Table
+from dspnmf.io import Table
 
 
 def check_values(table: Table, *, missing: bool, scale: str, way: str = 'fill it, or use missing="mask"') -> None:

@@ -1,0 +1,204 @@
+"""What a device does with a tile of codes, in plain Torch; by Triton kernels in `dspnmf.backends.cuda_fused_tiles`.
+
+All arrays of the codes' shape are k x n. Small arrays come in float64 and leave in float64; steps are numbers or
+tensors without dimensions, never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, HOST, SETTLED
+
+Tensor = torch.Tensor
+_TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-14}  # relative change of a solved row's last sweep
+SOLVE_SWEEPS = 5000
+
+
+def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
+    """1 / S_aa, and 0 where a component is `rounding` beside the largest: such an entry is left as it is."""
+    diagonal = S.diagonal()
+    return torch.where(diagonal > rounding * diagonal.max(), 1 / diagonal, 0.0)
+
+
+class Tiles(Protocol):
+    """The work on codes; D, g, r, ... are changed in place. Sums are returned."""
+
+    def pull(self, X: Tensor, M: Tensor, k: int) -> Tensor:
+        """(X M)'."""
+
+    def push(self, X: Tensor, D: Tensor) -> Tensor:
+        """X'D."""
+
+    def look(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int, stretch: float) -> list[Tensor]:
+        """Pending step, sweeps, new direction: first and last change, U'D, D'D."""
+
+    def face(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int) -> list[Tensor]:
+        """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, U'D, D'D, U'A, A'A, D'A."""
+
+    def cg_start(self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+        """Shorten D; the residual r, preconditioned u: <r,u>."""
+
+    def cg_step(
+        self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor, first: bool
+    ) -> list[Tensor]:
+        """One conjugate-gradient step: <r,u>; in the first z, p and q hold nothing."""
+
+    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """U'u, u'u."""
+
+    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """The direction z to the projection: <G,z>, D'z, U'z, z'z."""
+
+    def combine(self, w: dict[str, Tensor], tau: Any, stretch: float) -> list[Tensor]:
+        """D = stretch (D + tau z): U'D, D'D."""
+
+    def solve(self, G: Tensor, S: Tensor) -> Tensor:
+        """Codes that minimise every sample's model."""
+
+    def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
+        """HALS sweeps over the components."""
+
+    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """The lowest point of a quartic on [0, 1], and on [0, 2 LONGEST]."""
+
+
+class PlainTiles:
+    """Torch operations, on any device, in any precision, for dense and sparse X."""
+
+    def pull(self, X: Tensor, M: Tensor, k: int) -> Tensor:
+        """A product."""
+        return (X @ M.to(X.dtype)).T.contiguous()
+
+    def push(self, X: Tensor, D: Tensor) -> Tensor:
+        """A product, in float64 beyond blocks of a few thousand rows; for CSR, X is given transposed, in float64."""
+        if X.layout == torch.sparse_csr:
+            return X @ D.T.double().contiguous()
+        total = torch.zeros(X.shape[1], len(D), dtype=torch.float64, device=X.device)
+        for i in range(0, X.shape[0], 2**14):
+            total += (X[i : i + 2**14].T @ D[:, i : i + 2**14].T).double()
+        return total
+
+    def _sweep(self, Y: Tensor, G: Tensor, S: Tensor, inverse: Tensor) -> Tensor:
+        change = torch.zeros((), dtype=torch.float64, device=Y.device)
+        for a in range(len(S)):
+            new = torch.clamp(Y[a] + (G[a] - S[a] @ Y) * inverse[a], min=0)
+            change += ((new - Y[a]) ** 2).sum(dtype=torch.float64)
+            Y[a] = new
+        return change
+
+    def _stepped(self, U: Tensor, D: Tensor, t: Any) -> None:
+        U.copy_(torch.clamp(U + t * D, min=0))
+
+    def _inverse(self, S: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        small = S.to(dtype)
+        return small, inverse_diagonal(small, 1e-14 if dtype == torch.float32 else 1e-30)
+
+    def look(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int, stretch: float) -> list[Tensor]:
+        """Sweeps, one component at a time."""
+        self._stepped(U, D, t)
+        S, inverse = self._inverse(S, U.dtype)
+        Y = U.clone()
+        changes = [self._sweep(Y, G, S, inverse) for _ in range(sweeps)]
+        D.copy_(torch.maximum(stretch * (Y - U), -U))
+        return [changes[0], changes[-1], _gram(U, D), _gram(D, D)]
+
+    def face(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int) -> list[Tensor]:
+        """Sweeps, and the part of the direction that ends at zero."""
+        self._stepped(U, D, t)
+        S, inverse = self._inverse(S, U.dtype)
+        Y = U.clone()
+        for _ in range(sweeps):
+            self._sweep(Y, G, S, inverse)
+        D.copy_(Y - U)
+        A = torch.where(Y == 0, D, 0)
+        return [_dot(G, D), _dot(G, A), _gram(U, D), _gram(D, D), _gram(U, A), _gram(A, A), _gram(D, A)]
+
+    def cg_start(self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+        """The residual on the free entries."""
+        U, D, kind = w["U"], w["D"], w["U"].dtype
+        tau, sigma = (torch.as_tensor(step, device=U.device).to(kind) for step in steps)
+        D.mul_(torch.where(U + D == 0, sigma, tau))
+        slope = S.to(kind) @ (U + D) + C.to(kind) @ U - w["G"]
+        w["free"].copy_((U + D > 0) | (slope < 0))
+        w["r"].copy_(torch.where(w["free"].bool(), -slope, 0))
+        return self._preconditioned(w, T)
+
+    def cg_step(
+        self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor, first: bool
+    ) -> list[Tensor]:
+        """By recurrence (Chronopoulos & Gear 1989)."""
+        kind = w["U"].dtype
+        if first:
+            for name in ("z", "p", "q"):
+                w[name].zero_()
+        alpha, beta = (torch.as_tensor(step, device=w["U"].device).to(kind) for step in steps)
+        curved = torch.where(w["free"].bool(), S.to(kind) @ w["u"] + C.to(kind) @ w["U"], 0)
+        w["p"].mul_(beta).add_(w["u"])
+        w["q"].mul_(beta).add_(curved)
+        w["z"].add_(alpha * w["p"])
+        w["r"].sub_(alpha * w["q"])
+        return self._preconditioned(w, T)
+
+    def _preconditioned(self, w: dict[str, Tensor], T: Tensor) -> list[Tensor]:
+        w["u"].copy_(torch.where(w["free"].bool(), T.to(w["r"].dtype) @ w["r"], 0))
+        return [_dot(w["r"], w["u"])]
+
+    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """Two products."""
+        return [_gram(w["U"], w["u"]), _gram(w["u"], w["u"])]
+
+    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """Entry by entry."""
+        here = w["U"] + w["D"]
+        w["z"].copy_(torch.clamp(here + w["z"], min=0) - here)
+        z = w["z"]
+        return [_dot(w["G"], z), _gram(w["D"], z), _gram(w["U"], z), _gram(z, z)]
+
+    def combine(self, w: dict[str, Tensor], tau: Any, stretch: float) -> list[Tensor]:
+        """Entry by entry."""
+        U, D = w["U"], w["D"]
+        tau = torch.as_tensor(tau, device=U.device).to(U.dtype)
+        D.copy_(torch.maximum(stretch * (D + tau * w["z"]), -U))
+        return [_gram(U, D), _gram(D, D)]
+
+    def solve(self, G: Tensor, S: Tensor) -> Tensor:
+        """Sweeps from zero until nothing changes; looked at every tenth."""
+        S, inverse = self._inverse(S, G.dtype)
+        Y = torch.zeros_like(G)
+        for done in range(SOLVE_SWEEPS):
+            change = self._sweep(Y, G, S, inverse)
+            if done % 10 == 9 and float(change) <= _TOLERANCE[G.dtype] ** 2 * float(_dot(Y, Y)):
+                break
+        return Y
+
+    def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
+        """Sweeps, the later ones without effect once they change little."""
+        Y, G, inverse = Vt.T.clone(), P.T, inverse_diagonal(Q, rounding)
+        first = last = self._sweep(Y, G, Q, inverse)
+        for _ in range(COMPONENT_SWEEPS - 1):
+            new = Y.clone()
+            change = self._sweep(new, G, Q, inverse)
+            going = last > SETTLED * first
+            Y, last = torch.where(going, new, Y), torch.where(going, change, 0.0)
+        return Y.T.contiguous()
+
+    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """By the host."""
+        t = torch.tensor(HOST.best_step(c.tolist()), dtype=torch.float64, device=c.device)
+        return t[0], t[1]
+
+
+def _dot(A: Tensor, B: Tensor) -> Tensor:
+    """<A, B> in float64."""
+    return (A * B).sum(dtype=torch.float64)
+
+
+def _gram(A: Tensor, B: Tensor) -> Tensor:
+    """A B' over the samples, in float64 beyond blocks of a few thousand."""
+    total = torch.zeros(len(A), len(B), dtype=torch.float64, device=A.device)
+    for i in range(0, A.shape[1], 2**14):
+        total += (A[:, i : i + 2**14] @ B[:, i : i + 2**14].T).double()
+    return total

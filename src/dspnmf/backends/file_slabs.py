@@ -1,0 +1,264 @@
+"""X in a file, read in slabs: as many rows as are at hand at once. One slab is read while another is worked on.
+
+Requirements: X is a memory map of a .npy or raw file, a Zarr array or an HDF5 dataset, two-dimensional, of numbers.
+What is not float32 or float64 in this machine's byte order becomes so slab by slab, as scikit-learn would have it. A
+memory map with contiguous rows is read through its file, not through the map: then its pages do not count as memory.
+
+Every thread holds a slab of `SLAB` bytes; where the rows of one chunk have more (at most `CHUNK`), the threads share
+two slabs of that size.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from dspnmf import _validation
+from dspnmf._threads import spread, team
+from dspnmf.backends.row_model import Array
+
+SLAB = 2**22
+CHUNK = 2**28
+_WHOLE_BLOCKS = 128  # rows a kernel takes at once, at most: slabs are cut where its blocks end
+
+_TOO_SHORT = (
+    "{path} has {size} bytes, but X needs {needed}: the file was cut off since it was opened. Write it again, and open "
+    "it anew (numpy.load with mmap_mode) before the fit."
+)
+_FILE_CHANGED = (
+    "{path} was written to since X was opened or the fit began, so its rows no longer belong together: leave the file "
+    "alone during a fit, and open it anew (numpy.load with mmap_mode) after changing it."
+)
+_ARRAY_CHANGED = (
+    "X had shape {before} when the fit began and has {now} now: leave the array alone during a fit, and fit again."
+)
+_CHUNKS_TOO_TALL = (
+    "X is stored in chunks of shape {chunks}, so one slab of whole rows has {size} bytes, but at most {most} are read "
+    "at once: store X again in chunks of fewer rows (for example 1,000 rows and all columns)."
+)
+
+Read = Callable[[int, int, Array], None]  # rows lo to hi into an array
+Task = Callable[[int, Array], tuple[Any, ...]]  # the number of the first of some rows, and these rows
+
+
+class Facts(NamedTuple):
+    """What one read of X tells; sums are in `unit`."""
+
+    largest: float = 0.0
+    unit: float = 1.0
+    total: float = 0.0
+    squares: float = 0.0
+
+
+class FileData:
+    """X in a file, as its Rows take it."""
+
+    def __init__(self, X: Any, dtype: Any, place: Any = None) -> None:
+        self.place = place
+        self.shape: tuple[int, int] = tuple(X.shape)
+        self.dtype = np.dtype(dtype)
+        self.size = self.shape[0] * self.shape[1]
+        self.step = min(self.shape[0], _slab_rows(X, self.shape[1] * self.dtype.itemsize))
+        self.facts = Facts()
+        self._source: _Contiguous | _Sliced = _Contiguous(X) if _is_contiguous(X) else _Sliced(X)
+
+    def slabs(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Rows in their order from the slab that begins at `first`; each slab is overwritten by the next but one."""
+        n, step = self.shape[0], self.step
+        buffers = [np.empty((step, self.shape[1]), self.dtype) for _ in range(2 if first + step < n else 1)]
+        with self._source.opened() as read, ThreadPoolExecutor(1, thread_name_prefix="dspnmf-read") as reader:
+            coming = reader.submit(read, first, min(first + step, n), buffers[0])
+            for at in range(first, n, step):
+                coming.result()
+                here, buffers = buffers[0], buffers[::-1]
+                if at + step < n:
+                    coming = reader.submit(read, at + step, min(at + 2 * step, n), buffers[0])
+                yield at, here[: min(step, n - at)]
+
+    def each(self, task: Task, operations: float) -> Any:
+        """What `task` returns for all rows, added up; every thread reads the slabs it works on.
+
+        Slabs taller than need be (whole chunks of the file) are held once and shared instead, with read-ahead.
+        """
+        n, step = self.shape[0], self.step
+        if step * self.shape[1] * self.dtype.itemsize <= SLAB:
+            return _summed(spread(partial(self._own_slabs, task), -(-n // step), operations))
+
+        def share(at: int, X: Array) -> list[Any]:
+            work = operations * len(X) / n
+            return spread(lambda lo, hi: task(at + lo, X[lo:hi]), len(X), work, _WHOLE_BLOCKS)
+
+        return _summed(part for at, X in self.slabs() for part in share(at, X))
+
+    def _own_slabs(self, task: Task, lo: int, hi: int) -> Any:
+        """The sum over slabs `lo` to `hi`, by the calling thread alone."""
+        ends = min(hi * self.step, self.shape[0])
+        buffer = np.empty((self.step, self.shape[1]), self.dtype)
+
+        def parts(read: Read) -> Iterator[Any]:
+            for at in range(lo * self.step, ends, self.step):
+                X = buffer[: min(self.step, ends - at)]
+                read(at, at + len(X), X)
+                yield task(at, X)
+
+        with self._source.opened() as read:
+            return _summed(parts(read))
+
+    def survey(self, estimator: Any) -> Facts:
+        """Largest entry, sum and sum of squares; an error that names the first cell that is not allowed."""
+        from dspnmf.backends import kernels
+
+        largest, unit, total, squares = Facts()
+        with team():
+            for at, X in self.slabs():
+                X.flags.writeable = False
+                low, high = float(X.min()), float(X.max())
+                if not (low >= 0 and high < np.inf):
+                    row, column, value = _validation.first_bad_cell(X)
+                    raise ValueError(_validation.bad_cell(type(estimator).__name__, at + row, column, value))
+                if high > largest:
+                    largest, before = high, unit
+                    unit = float(2.0 ** np.floor(np.log2(high)))
+                    total, squares = total * (before / unit), squares * (before / unit) ** 2
+                for part in spread(partial(kernels.moments, X, unit), len(X), 4.0 * X.size):
+                    total, squares = total + part[0], squares + part[1]
+        self.facts = Facts(largest, unit, total, squares)
+        return self.facts
+
+
+def _summed(parts: Iterable[Any]) -> Any:
+    """Tuples added up, number by number."""
+    return reduce(lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)), parts)
+
+
+def _check_kind(X: Any) -> None:
+    """An array of two dimensions."""
+    name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
+    if not (hasattr(X, "shape") and hasattr(X, "dtype")):
+        raise TypeError(f"X is a {name}, which holds arrays but is none: pass one of them, for example X['data'].")
+    shape = tuple(X.shape or ())  # what h5py.Empty made has none
+    if len(shape) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {len(shape)}D array instead: X is a {name} of shape {shape}, "
+            "but must have shape (n_samples, n_features)."
+        )
+
+
+def checked(estimator: Any, X: Any, place: Any, *, reset: bool) -> tuple[FileData, float]:
+    """X non-negative and finite, after one read; and its largest entry."""
+    _check_kind(X)
+    alike = np.zeros((min(X.shape[0], 1), X.shape[1]), X.dtype)  # scikit-learn is asked what it thinks of such rows
+    dtype = validate_data(estimator, alike, reset=reset, dtype=[np.float64, np.float32]).dtype
+    data = FileData(X, dtype, place)
+    return data, data.survey(estimator).largest
+
+
+class _Contiguous:
+    """A memory map with rows one after the other in the file, read through the file."""
+
+    def __init__(self, X: np.memmap[Any, Any]) -> None:
+        pages: mmap.mmap = X._mmap  # type: ignore[attr-defined]  # where the map begins is known nowhere else
+        begin = X.offset - X.offset % mmap.ALLOCATIONGRANULARITY
+        self._offset = begin + X.ctypes.data - np.frombuffer(pages, np.uint8).ctypes.data
+        self._path = Path(str(X.filename))
+        self._dtype, self._width, self._bytes = X.dtype, X.shape[1], X.nbytes
+        self._stamp: tuple[int, ...] | None = None
+        _check_length(X)
+        with self.opened() as read:  # the file may have been replaced since it was mapped
+            for row in {0, len(X) - 1}:
+                there = np.empty((1, X.shape[1]), X.dtype)
+                read(row, row + 1, there)
+                if there.tobytes() != np.ascontiguousarray(X[row]).tobytes():
+                    raise ValueError(_FILE_CHANGED.format(path=self._path))
+
+    @contextmanager
+    def opened(self) -> Iterator[Read]:
+        """The file, the same as ever."""
+        with self._path.open("rb", buffering=0) as file:
+            now = os.fstat(file.fileno())
+            stamp = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
+            self._check_size(now.st_size)
+            if self._stamp not in (None, stamp):
+                raise ValueError(_FILE_CHANGED.format(path=self._path))
+            self._stamp = stamp
+            yield partial(self._read, file)
+
+    def _read(self, file: Any, lo: int, hi: int, out: Array) -> None:
+        rows = out[: hi - lo]
+        same = self._dtype == out.dtype
+        raw = rows if same else np.empty(rows.shape, self._dtype)
+        wanted, done = memoryview(raw.reshape(-1).view(np.uint8).data), 0
+        file.seek(self._offset + lo * self._width * self._dtype.itemsize)
+        while done < len(wanted):
+            got = file.readinto(wanted[done:])
+            done += got
+            if not got:
+                self._check_size(os.fstat(file.fileno()).st_size)
+        if not same:
+            rows[...] = raw
+
+    def _check_size(self, size: int) -> None:
+        needed = self._offset + self._bytes
+        if size < needed:
+            raise ValueError(_TOO_SHORT.format(path=self._path, size=size, needed=needed))
+
+
+class _Sliced:
+    """Anything whose rows come by slicing."""
+
+    def __init__(self, X: Any) -> None:
+        self._X, self._shape = X, X.shape
+        mapped = isinstance(X, np.memmap) and X.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+        self._pages = X._mmap if mapped else None  # of a private copy, changes would be lost
+        self._direct = hasattr(X, "read_direct")
+
+    @contextmanager
+    def opened(self) -> Iterator[Read]:
+        """The array, of the same shape as ever."""
+        if self._X.shape != self._shape:
+            raise ValueError(_ARRAY_CHANGED.format(before=self._shape, now=self._X.shape))
+        if isinstance(self._X, np.memmap):
+            _check_length(self._X)
+        yield self._read
+
+    def _read(self, lo: int, hi: int, out: Array) -> None:
+        if self._direct and self._X.dtype == out.dtype:
+            self._X.read_direct(out, np.s_[lo:hi], np.s_[: hi - lo])
+        else:
+            out[: hi - lo] = self._X[lo:hi]
+        if self._pages is not None:
+            self._pages.madvise(mmap.MADV_DONTNEED)
+
+
+def _check_length(X: Any) -> None:
+    """What is mapped is there: touching what is not would end the process."""
+    size, needed = X._mmap.size(), X.offset - X.offset % mmap.ALLOCATIONGRANULARITY + len(X._mmap)
+    if size < needed:
+        raise ValueError(_TOO_SHORT.format(path=X.filename, size=size, needed=needed))
+
+
+def _is_contiguous(X: Any) -> bool:
+    """Whether rows lie in the file as they lie in the map, and the file has a name."""
+    return isinstance(X, np.memmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
+
+
+def _slab_rows(X: Any, row_bytes: int) -> int:
+    """Rows of a slab: whole blocks of the kernels, or whole chunks of the file."""
+    rows = max(1, SLAB // max(row_bytes, 1))
+    rows -= rows % _WHOLE_BLOCKS if rows > _WHOLE_BLOCKS else 0
+    chunks = getattr(X, "shards", None) or getattr(X, "chunks", None)
+    if chunks is None:
+        return rows
+    height = min(chunks[0], X.shape[0])
+    if height * row_bytes > CHUNK:
+        raise ValueError(_CHUNKS_TOO_TALL.format(chunks=chunks, size=height * row_bytes, most=CHUNK))
+    return max(1, rows // height) * height

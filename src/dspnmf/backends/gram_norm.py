@@ -1,0 +1,82 @@
+"""||XX'||^2 = ||X'X||^2, the Gram matrix formed in tiles and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dspnmf.backends.row_model import Array
+
+TILE = 1024  # width of a tile
+HELD = 2**24  # numbers of X or of its Gram matrix held at once where X is read from a file
+
+
+def dense_tiles(X: Array, unit: float) -> Iterator[float]:
+    """Squared norms of the tiles of X'X (or XX' where that is smaller); what lies below the diagonal counts twice."""
+    A = X if X.shape[0] >= X.shape[1] else X.T
+    for i in range(0, A.shape[1], TILE):
+        for j in range(0, i + 1, TILE):
+            left, right = A[:, i : i + TILE], A[:, j : j + TILE]
+            tile = np.zeros((left.shape[1], right.shape[1]))
+            for row in range(0, A.shape[0], 8 * TILE):
+                rows = slice(row, row + 8 * TILE)
+                tile += left[rows].T @ right[rows]
+            tile /= unit
+            yield (1 if i == j else 2) * float(np.vdot(tile, tile))
+
+
+def sparse_tiles(X: Any, unit: float) -> Iterator[float]:
+    """The same for sparse X, on the side with fewer multiplications."""
+    per_row = np.diff(X.indptr).astype(np.float64)
+    per_column = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    A = X.astype(np.float64)
+    if per_row @ per_row < per_column @ per_column:
+        A = A.T.tocsr()
+    other = A.T.tocsr()
+    for i in range(0, A.shape[0], TILE):
+        tile = (A[i : i + TILE] @ other).data / unit
+        yield float(tile @ tile)
+
+
+Slabs = Callable[[int], Iterator[tuple[int, Array]]]  # rows of X in their order, from one that begins a slab
+
+
+def streamed(slabs: Slabs, shape: tuple[int, int], step: int, unit: float) -> float:
+    """||XX'||^2 of rows that come in slabs of `step`, with as few reads as `HELD` allows; one where m^2 <= HELD."""
+    n, m = shape
+    width = max(1, HELD // m)  # columns of X'X, or rows of X
+    if m * m > HELD and n < m:
+        return _by_rows(slabs, shape, max(1, width // step) * step, unit)
+    return sum(_by_columns(slabs, m, slice(i, min(i + width, m)), unit) for i in range(0, m, width))
+
+
+def _by_columns(slabs: Slabs, m: int, some: slice, unit: float) -> float:
+    """The part of the squared norm that some rows of X'X make, right of the diagonal twice."""
+    height = some.stop - some.start
+    G, work = np.zeros((height, m - some.start)), None
+    for _, X in slabs(0):
+        for i in range(0, len(X), 8 * TILE):
+            part = X[i : i + 8 * TILE]
+            work = np.matmul(part[:, some].T, part[:, some.start :], out=work)
+            G += work
+    G /= unit
+    square, rest = G[:, :height].ravel(), G[:, height:].ravel()
+    return float(square @ square) + 2 * float(rest @ rest)
+
+
+def _by_rows(slabs: Slabs, shape: tuple[int, int], height: int, unit: float) -> float:
+    """The squared norm of XX': some rows are held while those below them are read."""
+    total = 0.0
+    for first in range(0, shape[0], height):
+        held = np.empty((min(height, shape[0] - first), shape[1]))
+        for at, X in slabs(first):
+            if at < first + height:
+                held[at - first : at - first + len(X)] = X
+            else:
+                beside = (held @ X.T / unit).ravel()
+                total += 2 * float(beside @ beside)
+        own = (held @ held.T / unit).ravel()
+        total += float(own @ own)
+    return total

@@ -1,0 +1,38 @@
+"""The loops BLAS cannot do, compiled once and cached.
+
+Every kernel works on the rows ``lo:hi`` of arrays that all have n rows (its first arguments), block by block, so that a
+block of X is read from memory once and its pull, its sweeps and its sums are done while it is in cache. Kernels release
+the GIL; who splits the rows among threads is none of their business. Block products run in X's precision, what leaves a
+kernel is summed in float64.
+
+========  =======  ================================================================
+U, D, g   n x k    codes, a direction for them, half the gradient of the model
+X         n x m    an array, or the tuple ``(data, indices, indptr)`` of a CSR matrix
+M         m x k    pull of the model, ``G = X M``
+S         k x k    curvature of the model, common to all rows
+========  =======  ================================================================
+
+Shapes and formulas are those of the solver (`dspnmf.solvers.loop`); what a kernel computes is said in its first line.
+
+numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` beside it.
+"""
+
+from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, face, project
+from dspnmf.backends.kernels.nnls import solve_rows
+from dspnmf.backends.kernels.products import moments, squares, sums
+from dspnmf.backends.kernels.sweeps import look, sweep_rows, take_step
+
+__all__ = [
+    "cg_start",
+    "cg_step",
+    "combine",
+    "face",
+    "look",
+    "moments",
+    "project",
+    "solve_rows",
+    "squares",
+    "sums",
+    "sweep_rows",
+    "take_step",
+]

@@ -1,0 +1,40 @@
+"""Arrays that need no memory: in files without a name, mapped, and forgotten when a block of them is done with."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dspnmf.backends.row_model import Array
+
+
+class Shelf:
+    """A folder for such arrays; each one is gone with the last reference to it, or with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+    def new(self, shape: tuple[int, int], dtype: Any) -> Array:
+        """An array of zeros."""
+        size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would be a crash later
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+            pages = mmap.mmap(file.fileno(), size)
+        self._maps.add(pages)
+        return np.frombuffer(pages, dtype).reshape(shape)
+
+    def forget(self) -> None:
+        """Let what was touched leave this process's memory; the system writes it to disk when it likes."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for pages in self._maps:
+                pages.madvise(mmap.MADV_DONTNEED)

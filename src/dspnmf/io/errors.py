@@ -1,0 +1,76 @@
+"""What a user is told when a file cannot be read: which file, what is wrong where, and what to do."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class ReadError(ValueError):
+    """A file that cannot be read as a table of numbers, or an option that does not fit it.
+
+    The message has at most three lines: the file, what is wrong and where, and what to do.
+
+    Examples
+    --------
+    >>> from dspnmf.io import ReadError, read
+    >>> try:
+    ...     read("nowhere.csv")
+    ... except ReadError as error:
+    ...     print(error)
+    nowhere.csv: there is no such file. Check the name and the folder.
+    """
+
+
+def refused(path: Any, what: str) -> ReadError:
+    """The error for one file."""
+    return ReadError(f"{plain(path, 4096)}: {what}")
+
+
+def plain(text: Any, most: int = 200) -> str:
+    """Text on one line that does nothing to a terminal, cut where it is long."""
+    text = str(text)
+    cut = text if len(text) <= most else text[:most] + "..."
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)
+
+
+def quoted(text: Any) -> str:
+    """A name or a cell, in quotes."""
+    return f"'{plain(text, 60)}'"
+
+
+def some(names: Any, most: int = 8) -> str:
+    """Names, in quotes, and how many there are where they are too many to be shown."""
+    names = list(names)
+    more = f", ... ({len(names):,} in all)" if len(names) > most else ""
+    return ", ".join(map(quoted, names[:most])) + more
+
+
+@contextmanager
+def parsing(path: Any, what: str) -> Iterator[None]:
+    """Whatever a library raises on damaged bytes, as one error; libraries raise anything."""
+    try:
+        yield
+    except (ReadError, ImportError):
+        raise
+    except MemoryError as error:
+        raise refused(path, "reading it takes more memory than there is. Use a smaller file.") from error
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        reason = plain(lines[0]).rstrip(".") or type(error).__name__
+        raise refused(
+            path, f"it is no readable {what} ({reason}). Check that it is complete, or make it again."
+        ) from error
+
+
+def library(name: str, extra: str, path: Any) -> Any:
+    """A library that is not always there."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        top = {"PIL": "pillow"}.get(name.split(".")[0], name.split(".")[0])
+        raise ImportError(
+            f'{plain(path)} needs {top} to be read or written, which is not installed: pip install "dspnmf[{extra}]".'
+        ) from error

@@ -1,0 +1,1 @@
+"""What is minimised: terms, and the small arrays they are written in."""

@@ -1,0 +1,1 @@
+"""How it is minimised: the loop, the inner solvers, published rules, starts."""

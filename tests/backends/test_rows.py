@@ -1,0 +1,174 @@
+"""Rows: every way to store X gives the same sums, whatever the blocks and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import reference
+from dspnmf import _threads
+from dspnmf._threads import spread, team
+from dspnmf.backends import ArrayRows, RowModel
+
+N, M, K = 333, 21, 4
+
+
+def data(dtype: Any = np.float64) -> np.ndarray:
+    """Half of it zeros."""
+    rng = np.random.default_rng(0)
+    X = rng.random((N, M))
+    return np.where(X < 0.5, 0, X).astype(dtype)
+
+
+def memory_mapped(X: np.ndarray, folder: Path) -> np.ndarray:
+    """X from a read-only file."""
+    np.save(folder / "x.npy", X)
+    return np.load(folder / "x.npy", mmap_mode="r")
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray, Path], Any]] = {
+    "C": lambda X, _: X,
+    "Fortran": lambda X, _: np.asfortranarray(X),
+    "strided": lambda X, _: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
+    "memory-mapped": memory_mapped,
+    "CSR matrix": lambda X, _: sparse.csr_matrix(X),
+    "CSR array": lambda X, _: sparse.csr_array(X),
+}
+
+
+def rows_of(X: Any, block: int | None = None) -> ArrayRows:
+    """Rows with the same random codes."""
+    rows = ArrayRows(X, K, scale=2.0)
+    rows.begin(np.random.default_rng(1).random((N, K)).astype(X.dtype))
+    if block:
+        rows._block = block
+    return rows
+
+
+def model(dtype: Any = np.float64) -> RowModel:
+    """A convex model."""
+    rng = np.random.default_rng(2)
+    B = rng.random((K, K))
+    return RowModel(B @ B.T + np.eye(K), rng.random((M, K)), 0.3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_look_against_loops(layout: str, dtype: Any, tmp_path: Path) -> None:
+    """A look takes the direction of the sweeps and sums X'D, U'D, D'D, for every layout and precision."""
+    X = data(dtype)
+    rows = rows_of(LAYOUTS[layout](X, tmp_path))
+    U, (S, P) = rows.codes.astype(np.float64), model()[:2]
+    sums = rows.look(model(), sweeps=2)
+    G = (X.astype(np.float64) / 2.0) @ P
+    first = reference.hals_sweep(U, G, S)
+    second = reference.hals_sweep(first, G, S)
+    D = second - U
+    tolerance = 1e-12 if dtype == np.float64 else 2e-5
+    np.testing.assert_allclose(sums.PD, X.T.astype(np.float64) @ D / 2.0, rtol=tolerance, atol=50 * tolerance)
+    np.testing.assert_allclose(sums.UD, U.T @ D, rtol=tolerance, atol=50 * tolerance)
+    np.testing.assert_allclose(sums.DD, D.T @ D, rtol=tolerance, atol=50 * tolerance)
+    assert sums.settled == pytest.approx(
+        np.linalg.norm(second - first) / np.linalg.norm(first - U), rel=1e3 * tolerance
+    )
+    rows.step(0.5)
+    np.testing.assert_allclose(rows.codes, U + 0.5 * D, rtol=10 * tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1000])
+def test_block_size_does_not_matter(block: int) -> None:
+    """Blocks of any size give the same result."""
+    expected = rows_of(data()).look(model(), 3)
+    sums = rows_of(data(), block).look(model(), 3)
+    for mine, theirs in zip(sums, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows split among many threads give the sums of one."""
+    expected = rows_of(data()).look(model(), 3)
+    monkeypatch.setattr(_threads, "_WORTH_A_THREAD", 1.0)
+    with team():
+        monkeypatch.setitem(_threads._state, "threads", 5)
+        sums = rows_of(data(), 16).look(model(), 3)
+    for mine, theirs in zip(sums, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_spread_covers_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts are consecutive, cut at blocks, and cover everything."""
+    monkeypatch.setattr(_threads, "_WORTH_A_THREAD", 1.0)
+    with team():
+        monkeypatch.setitem(_threads._state, "threads", 3)
+        parts = spread(lambda lo, hi: (lo, hi), 100, 1e9, block=8)
+    assert parts[0][0] == 0
+    assert parts[-1][1] == 100
+    assert len(parts) == 3
+    assert all(before[1] == after[0] and after[0] % 8 == 0 for before, after in pairwise(parts))
+
+
+def test_team_restores_blas_threads() -> None:
+    """After a fit BLAS has the threads it had before, also when fits are nested."""
+    controller = _threads.ThreadpoolController().select(user_api="blas")
+    before = [lib["num_threads"] for lib in controller.info()]
+    with team(), team():
+        assert all(lib["num_threads"] == 1 for lib in controller.info())
+    assert [lib["num_threads"] for lib in controller.info()] == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(N, M), (12, 30)])
+def test_norms(layout: str, shape: tuple[int, int], tmp_path: Path) -> None:
+    """||X||^2, ||XX'||^2 and both residuals, for tall and wide X of every layout."""
+    X = np.resize(data(), shape)
+    rows = ArrayRows(LAYOUTS[layout](X, tmp_path), K, scale=2.0)
+    rng = np.random.default_rng(3)
+    U, V = rng.random((shape[0], K)), rng.random((K, shape[1]))
+    rows.begin(U.copy())
+    half = X / 2.0
+    assert rows.norm2() == pytest.approx(np.sum(half**2), rel=1e-12)
+    assert rows.gram_norm2() == pytest.approx(np.sum((half @ half.T) ** 2), rel=1e-12)
+    assert rows.residual2(V.T) == pytest.approx(np.sum((half - U @ V) ** 2), rel=1e-12)
+    assert rows.gram_residual2() == pytest.approx(np.sum((half @ half.T - U @ U.T) ** 2), rel=1e-10)
+
+
+def test_gram_norm_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Gram matrix is never formed whole: tiles give the same norm."""
+    monkeypatch.setattr("dspnmf.backends.gram_norm.TILE", 5)
+    X = data()
+    for stored in (X, X[:10], sparse.csr_matrix(X), sparse.csr_matrix(X[:10])):
+        rows = ArrayRows(stored, K)
+        dense = stored.toarray() if sparse.issparse(stored) else stored
+        assert rows.gram_norm2() == pytest.approx(np.sum((dense @ dense.T) ** 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_solve_reaches_the_optimum(layout: str, tmp_path: Path) -> None:
+    """Every row of `solve` meets the optimality conditions of its convex problem."""
+    X, (S, P) = data(), model()[:2]
+    G = X @ (P - 0.4) / 2.0
+    codes = rows_of(LAYOUTS[layout](X, tmp_path)).solve(RowModel(S, P - 0.4, 0.0))
+    slope = codes @ S - G
+    assert (codes >= 0).all()
+    assert (codes == 0).any()
+    assert np.abs(slope[codes > 0]).max() < 1e-11
+    assert slope[codes == 0].min() > -1e-11
+
+
+def test_solve_with_dependent_components() -> None:
+    """A singular curvature (two equal components) still gives an optimum."""
+    rng = np.random.default_rng(0)
+    V = rng.random((3, M))
+    V = np.vstack([V, V[1]])
+    X = data()
+    codes = rows_of(X).solve(RowModel(V @ V.T, V.T, 0.0))
+    slope = codes @ (V @ V.T) - X @ V.T / 2.0
+    assert np.isfinite(codes).all()
+    assert np.abs(slope[codes > 1e-12]).max() < 1e-10
+    assert slope.min() > -1e-10

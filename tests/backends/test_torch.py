@@ -1,0 +1,314 @@
+"""Tensors: on the CPU they are NumPy arrays, on a device the same fit with everything kept there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspnmf import DSPNMF, GNMF, NMF
+from dspnmf.backends import RowModel
+from dspnmf.backends.memory import ArrayRows
+from dspnmf.backends.small_arrays import LONGEST, best_step, components
+
+torch = pytest.importorskip("torch", reason="Torch is not installed")
+device = pytest.importorskip("dspnmf.backends.cuda")
+tiles = pytest.importorskip("dspnmf.backends.cuda_tiles")
+places = pytest.importorskip("dspnmf.backends.tensors")
+
+CUDA = torch.cuda.is_available()
+needs_cuda = pytest.mark.skipif(not CUDA, reason="no CUDA device")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning"),
+]
+
+
+class AnyDevice(places.Device):
+    """Rows of the device classes for CPU tensors too, so that they are tested where there is no GPU."""
+
+    def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+        """Everything but the kind of device."""
+        from dspnmf import _validation
+
+        _validation.check_features(estimator, tuple(X.shape), reset=reset)
+        return X, float((X.values() if X.layout == torch.sparse_csr else X).max())
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=needs_cuda)])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A device whose tensors get rows of their own."""
+    if request.param == "cpu":
+        monkeypatch.setattr(places, "place_of", lambda X: AnyDevice(X.device))
+    return request.param
+
+
+def planted(n: int = 300, m: int = 40, k: int = 5, dtype: Any = np.float64) -> np.ndarray:
+    """Non-negative factors and noise: the objective stays well above rounding."""
+    rng = np.random.default_rng(0)
+    return (rng.random((n, k)) ** 3 @ rng.random((k, m)) ** 3 + 0.3 * rng.random((n, m))).astype(dtype)
+
+
+def tensor(X: np.ndarray, layout: str, where: str) -> Any:
+    """X as a tensor."""
+    dense = torch.from_numpy(X).to(where)
+    return dense.to_sparse_csr() if layout == "csr" else dense
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_cpu_tensors_are_numpy_arrays(layout: str, dtype: Any) -> None:
+    """A CPU tensor gives the codes of the NumPy array, bit by bit, as a tensor; so do transform and the way back."""
+    X = planted(dtype=dtype)
+    plain = sparse.csr_array(X) if layout == "csr" else X
+    expected, model = DSPNMF(5, random_state=0, max_iter=30), DSPNMF(5, random_state=0, max_iter=30)
+    Z, T = (
+        expected.set_params(tol=0).fit_transform(plain),
+        model.set_params(tol=0).fit_transform(tensor(X, layout, "cpu")),
+    )
+    assert isinstance(T, torch.Tensor)
+    assert isinstance(model.components_, torch.Tensor)
+    np.testing.assert_array_equal(T.numpy(), Z)
+    np.testing.assert_array_equal(model.transform(tensor(X, layout, "cpu")).numpy(), expected.transform(plain))
+    back = model.inverse_transform(T)
+    assert isinstance(back, torch.Tensor)
+    np.testing.assert_allclose(back.numpy(), expected.inverse_transform(Z), rtol=1e-5)
+    np.testing.assert_allclose(model.inverse_transform(Z), expected.inverse_transform(Z), rtol=1e-5)
+
+
+def test_cpu_tensors_in_the_family() -> None:
+    """Methods with a graph take CPU tensors as well."""
+    X = planted()
+    np.testing.assert_array_equal(GNMF(3, random_state=0).fit_transform(torch.from_numpy(X)).numpy(),
+                                  GNMF(3, random_state=0).fit_transform(X))  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("solver", ["hals", "newton-cg"])
+@pytest.mark.parametrize("cls", [DSPNMF, NMF])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_history_is_that_of_numpy(cls: Any, solver: str, layout: str, dtype: Any, where: str) -> None:
+    """The same start, the same objective history over 50 iterations: to 1e-9, in float32 to 1e-4.
+
+    Both terms weigh the same: where the structure term outweighs all, its float32 rounding is more than 1e-4 of what
+    is left of it, and even dense and CSR arrays in memory differ by more.
+    """
+    X = planted(dtype=dtype)
+    parameters = {"solver": solver, "max_iter": 50, "tol": 0, "random_state": 0, "inner_iter": 4}
+    if cls is DSPNMF:
+        parameters["alpha"] = float(np.sum(X**2) / np.linalg.norm(X.T @ X) ** 2)
+    expected = cls(5, **parameters).fit(X).objective_history_
+    model = cls(5, **parameters)
+    Z = model.fit_transform(tensor(X, layout, where))
+    np.testing.assert_allclose(model.objective_history_, expected, rtol=1e-9 if dtype == np.float64 else 1e-4)
+    assert Z.device.type == model.components_.device.type == where
+    assert Z.dtype == model.components_.dtype == (torch.float64 if dtype == np.float64 else torch.float32)
+    assert (np.diff(model.objective_history_) <= 1e-6 * model.objective_history_[0]).all()
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_transform_gives_the_codes_of_the_fit(layout: str, where: str) -> None:
+    """Codes of the training rows are those of the fit; NumPy rows get the same from a model fitted on a device."""
+    X = planted()
+    model = DSPNMF(5, random_state=0, tol=1e-8, max_iter=500)
+    Z = model.fit_transform(tensor(X, layout, where))
+    np.testing.assert_allclose(model.transform(tensor(X, layout, where)).cpu(), Z.cpu(), atol=1e-5)
+    np.testing.assert_allclose(model.transform(X), Z.cpu(), atol=1e-5)
+
+
+def test_errors_are_those_of_numpy(where: str) -> None:
+    """Norms, objective and both errors agree with NumPy's."""
+    X = planted(200, 30)
+    expected, model = (DSPNMF(4, random_state=0, max_iter=20, tol=0, inner_iter=8) for _ in range(2))
+    expected.fit(X)
+    model.fit(tensor(X, "csr", where))
+    for name in ("objective_", "reconstruction_err_", "structure_err_"):
+        assert getattr(model, name) == pytest.approx(getattr(expected, name), rel=1e-6)
+    for form in ("dense", "csr"):
+        rows, plain = device.DeviceRows(tensor(X, form, where), 4, 2.0), ArrayRows(X, 4, 2.0)
+        U = np.random.default_rng(1).random((200, 4))
+        rows.begin(U.copy())
+        plain.begin(U.copy())
+        Vt = np.random.default_rng(2).random((30, 4))
+        assert rows.norm2() == pytest.approx(plain.norm2())
+        assert rows.mean() == pytest.approx(plain.mean())
+        assert rows.gram_norm2() == pytest.approx(plain.gram_norm2())
+        assert rows.residual2(Vt) == pytest.approx(plain.residual2(Vt))
+        assert rows.gram_residual2() == pytest.approx(plain.gram_residual2())
+
+
+def test_codes_survive_a_checkpoint(where: str) -> None:
+    """Codes leave in blocks of rows and come back the same."""
+    X = planted(100, 20)
+    rows = device.DeviceRows(tensor(X, "dense", where), 3)
+    U = np.random.default_rng(0).random((100, 3))
+    rows.begin(U.copy())
+    saved = list(rows.save_codes())
+    np.testing.assert_array_equal(np.concatenate(saved), U)
+    np.testing.assert_array_equal(rows.restore_codes(saved).cpu().numpy(), U.T)
+
+
+def all_tiles() -> list[Any]:
+    """Every implementation of the work on tiles that this machine can run."""
+    found = [pytest.param("plain", id="plain")]
+    return [*found, pytest.param("fused", id="fused", marks=needs_cuda)]
+
+
+def work(kind: str, k: int, dtype: Any) -> tuple[Any, str]:
+    """An implementation, and its device."""
+    if kind == "plain":
+        return tiles.PlainTiles(), "cpu"
+    from dspnmf.backends.cuda_fused_tiles import FusedTiles
+
+    return FusedTiles(torch.zeros(1, 1, device="cuda"), k), "cuda"
+
+
+@pytest.mark.parametrize("kind", all_tiles())
+@pytest.mark.parametrize("k", [1, 5, 20, 33])
+def test_products_and_sweeps(kind: str, k: int) -> None:
+    """Pull, push, a look's direction and its sums are those of the NumPy rows, for ranks that fill a tile or do not."""
+    X = planted(257, 70, dtype=np.float32)
+    rng = np.random.default_rng(3)
+    U, M, A = rng.random((257, k), dtype=np.float32), rng.random((70, k)), rng.random((k, k))
+    S = A @ A.T + np.eye(k)
+    plain = ArrayRows(X, k)
+    plain.begin(U.copy())
+    expected = plain.look(RowModel(S, M), 3, 1.5)
+    ours, place = work(kind, k, np.float32)
+    data, codes = torch.from_numpy(X).to(place), torch.from_numpy(np.ascontiguousarray(U.T)).to(place)
+    D, curvature = torch.zeros_like(codes), torch.from_numpy(S).to(place)
+    G = ours.pull(data, torch.from_numpy(M).to(place), k)
+    np.testing.assert_allclose(G.cpu().numpy(), (X @ M.astype(np.float32)).T, rtol=2e-5)
+    _, _, UD, DD = ours.look(G, codes, D, 0.0, curvature, 3, 1.5)
+    for found, known in ((UD, expected.UD), (DD, expected.DD), (ours.push(data, D), expected.PD)):
+        np.testing.assert_allclose(found.cpu().numpy(), known, rtol=1e-3, atol=1e-4 * np.abs(known).max())
+
+
+@pytest.mark.parametrize("kind", all_tiles())
+def test_small_side(kind: str) -> None:
+    """The exact step and the sweeps over components are those of the host."""
+    ours, place = work(kind, 6, np.float64)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        c = rng.standard_normal(4) * 10.0 ** rng.integers(-3, 4, 4)
+        t, reach = ours.best_step(torch.from_numpy(c).to(place))
+        for found, end in ((t, 1.0), (reach, 2 * LONGEST)):
+            value, best = (np.polyval([*c[::-1], 0.0], float(at)) for at in (found, best_step(c, end)))
+            assert value <= best + 1e-9 * np.abs(c).max()
+    Vt, P, Q = rng.random((50, 6)), rng.random((50, 6)), rng.random((6, 6))
+    Q = Q @ Q.T + 0.1 * np.eye(6)
+    found = ours.components(*(torch.from_numpy(A).to(place) for A in (Vt, P, Q)), 1e-13)
+    np.testing.assert_allclose(found.cpu().numpy(), components(Vt, P, Q), rtol=1e-9, atol=1e-12)
+
+
+UNUSUAL: dict[str, tuple[Any, str]] = {
+    "coo": (lambda X: X.to_sparse_coo(), r"layout torch\.sparse_coo: .*X\.to_sparse_csr\(\)"),
+    "half": (lambda X: X.half(), r"tensor of torch\.float16, .*X\.float\(\)"),
+    "bfloat16": (lambda X: X.bfloat16(), r"tensor of torch\.bfloat16, .*X\.float\(\)"),
+    "half csr": (lambda X: X.to_sparse_csr().half(), r"tensor of torch\.float16, .*X\.float\(\)"),
+    "complex": (lambda X: X + 1j, r"tensor of torch\.complex64, .*X\.float\(\)"),
+    "meta": (lambda X: X.to("meta"), r"tensor on meta, .*X\.cpu\(\)"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_unusual_tensors_are_refused(kind: str, place: str) -> None:
+    """A layout, a precision or a device without kernels is named, with what to pass instead."""
+    make, text = UNUSUAL[kind]
+    with pytest.raises(ValueError, match=text):
+        DSPNMF(2).fit(make(torch.rand(5, 4, device=place)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_whole_numbers(dtype: Any, place: str) -> None:
+    """Integers and flags are numbers: as data they become float64, as codes they take the components' precision."""
+    X = torch.from_numpy(3 * planted(60, 10)).to(dtype).to(place)
+    model = DSPNMF(2, random_state=0, max_iter=5, tol=0)
+    assert model.fit_transform(X).dtype == torch.float64
+    Z = torch.tensor([[1, 0], [1, 1]], dtype=dtype, device=place)
+    back = model.inverse_transform(Z)
+    assert back.dtype == torch.float64
+    np.testing.assert_allclose(back.cpu(), model.inverse_transform(Z.double()).cpu())
+    assert back.any()
+
+
+def test_codes_have_two_dimensions() -> None:
+    """One row of codes is to be a matrix too, and the error says so."""
+    model = DSPNMF(2, random_state=0, max_iter=5, tol=0).fit(torch.from_numpy(planted(60, 10)))
+    with pytest.raises(
+        ValueError, match=r"Expected 2D array, got 1D array instead: Z must have shape \(n_samples, 2\)"
+    ):
+        model.inverse_transform(torch.ones(2))
+
+
+@needs_cuda
+def test_what_a_gpu_does_not_do_is_refused_at_once() -> None:
+    """NaN, negative cells, graph methods, published rules and SVD starts on CUDA fail with a message that helps."""
+    X = torch.rand(50, 10, device="cuda")
+    bad = X.clone()
+    bad[3, 4] = float("nan")
+    with pytest.raises(ValueError, match=r"NaN, first at X\[3, 4\]"):
+        DSPNMF(2).fit(bad)
+    bad[3, 4] = -1
+    with pytest.raises(ValueError, match=r"first at X\[3, 4\] = -1"):
+        DSPNMF(2).fit(bad.to_sparse_csr())
+    with pytest.raises(ValueError, match="needs all of X in memory"):
+        GNMF(2).fit(X)
+    for parameters, words in (({"solver": "mm"}, "does not work"), ({"init": "nndsvd"}, "in memory"),
+                              ({"similarity": "knn"}, "in memory")):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            DSPNMF(2, **parameters).fit(X)
+
+
+@needs_cuda
+@pytest.mark.parametrize(("solver", "k"), list(itertools.product(["hals", "newton-cg"], [3, 20, 40, 70])))
+def test_fused_kernels_descend(solver: str, k: int) -> None:
+    """On CUDA in float32, at ranks that fit the kernels and beyond, the objective falls to about what NumPy reaches.
+
+    A device spends fewer conjugate-gradient steps on an iteration, so it may end a little above.
+    """
+    X = planted(3000, 100, 8, np.float32)
+    parameters = {"solver": solver, "max_iter": 40, "tol": 0, "random_state": 0}
+    expected = DSPNMF(k, **parameters).fit(X).objective_history_
+    found = DSPNMF(k, **parameters).fit(torch.from_numpy(X).cuda()).objective_history_
+    assert (np.diff(found) <= 2e-7 * found[0]).all()
+    assert found[-1] <= 1.5 * expected[-1] + 2e-7 * found[0]
+
+
+@needs_cuda
+def test_cupy_arrays() -> None:
+    """CuPy arrays go in and come out."""
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    X = planted(dtype=np.float32)
+    model = DSPNMF(3, random_state=0)
+    Z = model.fit_transform(cupy.asarray(X))
+    assert isinstance(Z, cupy.ndarray)
+    assert isinstance(model.components_, cupy.ndarray)
+    expected = DSPNMF(3, random_state=0).fit(X)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-2)
+
+
+@needs_cuda
+def test_one_transfer_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between iterations of hals the host asks the device once."""
+    fetches = 0
+    fetch = device.DeviceSmall.fetch
+
+    def counted(self: Any, scalars: Any) -> list[float]:
+        nonlocal fetches
+        fetches += 1
+        return fetch(self, scalars)
+
+    monkeypatch.setattr(device.DeviceSmall, "fetch", counted)
+    X, counts = torch.from_numpy(planted(dtype=np.float32)).cuda(), []
+    for iterations in (10, 20):
+        fetches = 0
+        DSPNMF(3, solver="hals", max_iter=iterations, tol=0, random_state=0).fit(X)
+        counts.append(fetches)
+    assert counts[1] - counts[0] == 10

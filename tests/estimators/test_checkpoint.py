@@ -1,0 +1,348 @@
+"""Checkpoints: a fit that was killed goes on, and ends where it would have ended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspnmf import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NSNMF, ONMF, SDNMF, SymNMF
+from dspnmf.backends import file
+from dspnmf.backends import file_slabs as reading
+from dspnmf.estimators import base
+
+
+class Killed(Exception):  # noqa: N818 - it is no error
+    """Stands for the end of the process."""
+
+
+def kill_at(iteration: int, monkeypatch: pytest.MonkeyPatch, times: int = 1) -> None:
+    """The fit ends in the middle of its `times`-th iteration of that number."""
+    seen: list[int] = []
+
+    def say(_: Any, number: int, value: float) -> None:
+        seen.extend([number] if number == iteration else [])
+        if number == iteration and len(seen) == times:
+            raise Killed
+
+    monkeypatch.setattr(base.Factorization, "_say", say)
+
+
+def forget_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits run undisturbed again."""
+    monkeypatch.setattr(base.Factorization, "_say", lambda *_: None)
+
+
+FITS: dict[str, Any] = {
+    "hals": lambda: DSPNMF(4, solver="hals", random_state=0, max_iter=30, tol=0),
+    "newton-cg": lambda: DSPNMF(4, solver="newton-cg", random_state=0, max_iter=30, tol=0),
+    "mm": lambda: DSPNMF(4, solver="mm", random_state=0, max_iter=30, tol=0),
+    "paper": lambda: DSPNMF(4, solver="paper", random_state=0, max_iter=30, tol=0),
+    "plain": lambda: NMF(4, random_state=0, max_iter=30, tol=0, normalize=True),
+    "stops by itself": lambda: DSPNMF(4, random_state=0, max_iter=500, tol=1e-4),
+    "cosine": lambda: DSPNMF(4, similarity="cosine", random_state=0, max_iter=30, tol=0),
+    "GNMF": lambda: GNMF(4, random_state=0, max_iter=30, tol=0),
+    "NSNMF": lambda: NSNMF(4, random_state=0, max_iter=30, tol=0),
+    "ONMF": lambda: ONMF(4, random_state=0, max_iter=30, tol=0),
+    "SymNMF": lambda: SymNMF(4, random_state=0, max_iter=30, tol=0),
+    "SymNMF paper": lambda: SymNMF(4, solver="paper", random_state=0, max_iter=30, tol=0),
+    "FRNMF": lambda: FRNMF(4, random_state=0, max_iter=30, tol=0),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_killed_fit_ends_where_it_would_have(
+    name: str, dtype: Any, wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at iteration 13 and called again, every method gives the undisturbed history and codes."""
+    X, path = wine.astype(dtype), tmp_path / "fit.npz"
+    expected = FITS[name]()
+    Z = expected.fit_transform(X)
+    kill_at(13, monkeypatch)
+    with pytest.raises(Killed):
+        FITS[name]().fit(X, checkpoint=path, checkpoint_every=0)
+    assert path.exists()
+    forget_kill(monkeypatch)
+    model = FITS[name]()
+    Y = model.fit_transform(X, checkpoint=path, checkpoint_every=1e9)
+    assert model.n_iter_ == expected.n_iter_ >= 13
+    tolerance = 1e-9 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=tolerance)
+    np.testing.assert_allclose(Y, Z, rtol=1e3 * tolerance, atol=1e3 * tolerance * Z.max())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("solver", ["hals", "newton-cg"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_to_the_last_bit(
+    solver: str, dtype: Any, digits: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing checkpoints, and going on from one, changes no bit of the result."""
+    X = digits[:500].astype(dtype)
+
+    def fit(**more: Any) -> Any:
+        model = DSPNMF(5, solver=solver, random_state=3, max_iter=25, tol=0)
+        return model.fit_transform(X, **more), model.objective_history_
+
+    Z, history = fit()
+    kill_at(17, monkeypatch)
+    with pytest.raises(Killed):
+        fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+    forget_kill(monkeypatch)
+    Y, resumed = fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+    np.testing.assert_array_equal(resumed, history)
+    np.testing.assert_array_equal(Y, Z)
+
+
+@pytest.mark.parametrize("random_state", [0, "generator", None])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_several_starts(
+    random_state: Any, times: int, wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in any of three starts, the best of all three comes out, and a generator given ends in the same state."""
+
+    def fit(seed: Any, **more: Any) -> Any:
+        return DSPNMF(3, n_init=3, random_state=seed, max_iter=12, tol=0).fit(wine, **more)
+
+    def generator() -> Any:
+        return np.random.RandomState(5) if random_state == "generator" else random_state
+
+    rng = generator()
+    np.random.seed(11)  # noqa: NPY002 - what random_state=None draws from
+    expected = fit(rng)
+    kill_at(7, monkeypatch, times)
+    np.random.seed(11)  # noqa: NPY002 - the same
+    with pytest.raises(Killed):
+        fit(generator(), checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+    forget_kill(monkeypatch)
+    again = generator()
+    np.random.seed(99)  # noqa: NPY002 - must not matter
+    model = fit(again, checkpoint=tmp_path / "fit.npz")
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
+    if random_state == "generator":
+        assert again.randint(10**6) == rng.randint(10**6)
+
+
+@pytest.mark.parametrize("codes", [False, True])
+def test_from_a_file(codes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of data larger than memory go on too, wherever their codes are."""
+    monkeypatch.setattr(file, "IN_MEMORY", 0)
+    monkeypatch.setattr(reading, "SLAB", 40_000)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((900, 20)))
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    more = {"codes": tmp_path / "codes.npy"} if codes else {}
+
+    def fit(**keywords: Any) -> Any:
+        return DSPNMF(3, random_state=0, max_iter=20, tol=0, n_init=2).fit_transform(X, **keywords)
+
+    Z = fit()
+    kill_at(11, monkeypatch, 2)
+    with pytest.raises(Killed):
+        fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0, **more)
+    forget_kill(monkeypatch)
+    np.testing.assert_allclose(fit(checkpoint=tmp_path / "fit.npz", **more), Z, rtol=1e-9, atol=1e-12)
+
+
+def test_no_more_often_than_asked(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that takes less than `checkpoint_every` seconds writes nothing."""
+    kill_at(10, monkeypatch)
+    with pytest.raises(Killed):
+        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint=tmp_path / "fit.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def written(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkpoint of a fit that was killed."""
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+    forget_kill(monkeypatch)
+    return tmp_path / "fit.npz"
+
+
+def refused(path: Path, text: str, model: Any, X: Any, error: type = ValueError, **more: Any) -> None:
+    """A fit refuses the file with these words and leaves it as it is."""
+    before = path.read_bytes()
+    with pytest.raises(error, match=text):
+        model.fit(X, checkpoint=path, checkpoint_every=0, **more)
+    assert path.read_bytes() == before
+
+
+def test_other_fits_are_refused(written: Path, wine: np.ndarray) -> None:
+    """A checkpoint of other data, another method or other parameters is refused, by what differs, and kept."""
+    model = DSPNMF(3, random_state=0, tol=0)
+    other = "belongs to another fit: "
+    refused(written, other + "method is 'DSPNMF' there and 'NMF' here", NMF(3, random_state=0, tol=0), wine)
+    refused(written, other + "n_components is 3 there and 4 here", DSPNMF(4, random_state=0, tol=0), wine)
+    refused(written, other + "alpha is 1.0 there and 2.0 here", DSPNMF(3, alpha=2.0, random_state=0, tol=0), wine)
+    refused(written, other + "random_state is 0 there and 1 here", DSPNMF(3, random_state=1, tol=0), wine)
+    refused(written, other + r"shape of X is \[178, 13\] there and \[178, 12\] here", model, wine[:, :12])
+    refused(written, other + "dtype of X is 'float64' there", model, wine.astype(np.float32))
+    refused(written, other + "norms of X is", model, wine * 0.99)
+    refused(written, other + "X has other rows now, or has them in another order", model, wine[::-1])
+    refused(written, other + "X has other rows now, or has them in another order", model, sparse.csr_matrix(wine[::-1]))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_nearly_agree_are_refused(
+    dtype: Any, digits: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rows exchanged, or one cell of 64,000 moved within its row, are other data, in float32 too."""
+    X, model, path = digits[:1000].astype(dtype), DSPNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(X, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    exchanged, moved = X.copy(), X.copy()
+    exchanged[[10, 400]] = X[[400, 10]]
+    moved[500, [20, 21]] = X[500, [21, 20]]
+    assert moved[500, 20] != moved[500, 21]
+    for other in (exchanged, moved, np.asfortranarray(exchanged), sparse.csr_array(exchanged)):
+        refused(path, "X has other rows now, or has them in another order|norms of X is", model, other)
+    model.fit(sparse.csr_array(X), checkpoint=path)
+    assert not path.exists()
+
+
+def test_other_similarities_are_refused(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a graph is all a fit sees of X, a graph of the same rows in another order is refused."""
+    model, path = SymNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(wine, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    refused(path, "X has other rows now, or has them in another order", model, wine[::-1])
+
+
+def test_the_solver_that_ran_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of newton-cg is refused where "auto" means hals, and goes on there with newton-cg."""
+    X, path = np.random.default_rng(0).random((300, 20)), tmp_path / "fit.npz"
+    np.save(tmp_path / "x.npy", X)
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        DSPNMF(3, random_state=0, tol=0).fit(X, checkpoint=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    monkeypatch.setattr(file, "IN_MEMORY", 0)
+    stored = np.load(tmp_path / "x.npy", mmap_mode="r")
+    text = "belongs to another fit: solver is 'newton-cg' there and 'hals' here"
+    refused(path, text, DSPNMF(3, random_state=0, tol=0), stored)
+    model = DSPNMF(3, solver="newton-cg", random_state=0, tol=0).fit(stored, checkpoint=path)
+    expected = DSPNMF(3, random_state=0, tol=0).fit(X)
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
+
+
+def test_verbosity_and_storage_are_no_difference(written: Path, wine: np.ndarray) -> None:
+    """The same data stored otherwise, and a fit that says more, go on."""
+    expected = DSPNMF(3, random_state=0, tol=0, solver="auto").fit(wine)
+    model = DSPNMF(3, random_state=0, tol=0, verbose=1).fit(sparse.csr_matrix(wine), checkpoint=written)
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-6)
+
+
+def test_labels_and_starts_count(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given beside X is part of what a checkpoint is known by."""
+    y, path = np.arange(len(wine)) % 3, tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        GDNMF(3, random_state=0, tol=0).fit(wine, y, checkpoint=path, checkpoint_every=0)
+    refused(path, "y, W, H is", GDNMF(3, random_state=0, tol=0), wine, y=(y + 1) % 3)
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "text", "empty", "another archive"])
+def test_damaged_files_are_refused(harm: str, written: Path, wine: np.ndarray) -> None:
+    """A file that is damaged, or no checkpoint at all, is refused and kept."""
+    content = bytearray(written.read_bytes())
+    if harm == "cut":
+        written.write_bytes(content[: len(content) // 2])
+    elif harm == "flipped":
+        with zipfile.ZipFile(written) as archive:
+            at = archive.getinfo("codes.npy").header_offset + 300
+        content[at] ^= 255
+        written.write_bytes(content)
+    elif harm == "text":
+        written.write_text("not a checkpoint")
+    elif harm == "empty":
+        written.write_bytes(b"")
+    else:
+        np.savez(written, a=np.ones(3))
+    refused(written, "is damaged, or no checkpoint of dspnmf .*delete it", DSPNMF(3, random_state=0, tol=0), wine)
+
+
+def test_nothing_is_unpickled(written: Path) -> None:
+    """Every part of a checkpoint is a plain array."""
+    with np.load(written, allow_pickle=False) as content:
+        assert {"about", "codes", "Vt", "P", "Q", "history", "generator"} <= set(content)
+        assert all(content[name].dtype.kind in "fUu" for name in content)
+
+
+def test_bad_arguments(wine: np.ndarray, tmp_path: Path) -> None:
+    """Paths that cannot be written and times that are none are refused before any work."""
+    with pytest.raises(ValueError, match="must name a file in a folder that exists"):
+        NMF(2).fit(wine, checkpoint=tmp_path / "nowhere" / "fit.npz")
+    with pytest.raises(TypeError, match="checkpoint=True is not allowed: it must be the path of a file"):
+        NMF(2).fit(wine, checkpoint=True)
+    for every in (-1, np.nan, "60", True):
+        with pytest.raises(ValueError, match=r"checkpoint_every=.* is not allowed: it must be a number of seconds"):
+            NMF(2).fit(wine, checkpoint=tmp_path / "fit.npz", checkpoint_every=every)
+
+
+def test_checkpoint_and_codes_are_two_files(wine: np.ndarray, tmp_path: Path) -> None:
+    """One path for both, by any name, is refused before any work: the end of the fit would remove the codes."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out.npy")
+    for codes in (tmp_path / "out.npy", tmp_path / "sub" / ".." / "out.npy", tmp_path / "link"):
+        with pytest.raises(ValueError, match="is the file of the checkpoint too"):
+            NMF(2).fit(wine, checkpoint=tmp_path / "out.npy", codes=codes)
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_loops_of_their_own_say_so(wine: np.ndarray, tmp_path: Path) -> None:
+    """Methods that do not run in the shared loop refuse a checkpoint before any work."""
+    for model in (SDNMF(2), FRNMF(2, solver="paper")):
+        with pytest.raises(ValueError, match=f"checkpoint=.*is not supported by {type(model).__name__}: .*loop of its"):
+            model.fit(wine, checkpoint=tmp_path / "fit.npz")
+    with pytest.raises(ValueError, match=r"codes=.*is not supported by SDNMF"):
+        SDNMF(2).fit(wine, codes=tmp_path / "codes.npy")
+
+
+_FIT = """
+import sys, numpy as np
+from dspnmf import NMF
+X = np.random.default_rng(0).random((60_000, 12), dtype=np.float32)
+model = NMF(8, random_state=0, max_iter=60, tol=0)
+model.fit(X, **({"checkpoint": sys.argv[1], "checkpoint_every": 0} if len(sys.argv) > 1 else {}))
+print(model.n_iter_, repr(model.objective_))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    """Killed by the system at random moments, mostly while it writes, a fit leaves a whole checkpoint and goes on."""
+    path, command = tmp_path / "fit.npz", [sys.executable, "-c", _FIT]
+    rng, done = np.random.default_rng(), []
+    for _ in range(3):
+        fit = subprocess.Popen([*command, str(path)])
+        before = path.stat().st_mtime_ns if path.exists() else 0
+        while fit.poll() is None and not (path.exists() and path.stat().st_mtime_ns > before):
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.1))
+        fit.send_signal(signal.SIGKILL)
+        assert fit.wait() == -signal.SIGKILL
+        with np.load(path, allow_pickle=False) as content:
+            done.append(len(content["history"]) - 1)
+            assert content["codes"].shape == (60_000, 8)
+            assert np.isfinite(content["codes"]).all()
+    assert 0 < done[0] < done[1] < done[2]
+    resumed = subprocess.run([*command, str(path)], capture_output=True, text=True, check=True).stdout.split()
+    undisturbed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert resumed[0] == undisturbed[0]
+    assert float(resumed[1]) == pytest.approx(float(undisturbed[1]), rel=1e-9)
+    assert list(tmp_path.iterdir()) == []

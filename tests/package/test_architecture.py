@@ -1,0 +1,84 @@
+"""Imports go one way, modules stay small, and importing the package is cheap."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dspnmf
+
+PACKAGE = Path(dspnmf.__file__).parent
+# Lower layers know nothing of higher ones; modules of one layer may use each other.
+LAYERS = (
+    {"_atomic_files", "_threads", "_validation", "backends", "datasets", "graphs", "io", "metrics", "stability"},
+    {"objective"},
+    {"solvers", "sinkhorn"},
+    {"estimators"},
+    {"selection"},
+    {"persistence", "plot"},
+    {"paper"},
+    {"report"},
+    {"workflow"},
+    {"cli"},
+    {"__init__"},
+)
+
+
+def layer(module: str) -> int:
+    """The layer a module of the package belongs to."""
+    top = module.split(".")[0]
+    return next(index for index, names in enumerate(LAYERS) if top in names)
+
+
+def modules() -> list[Path]:
+    """Every source file."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of the package that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dspnmf":
+            rest = node.module.removeprefix("dspnmf").lstrip(".")
+            names |= {rest} if rest else {alias.name for alias in node.names}
+    return {name for name in names if (PACKAGE / name.split(".")[0]).exists() or (PACKAGE / f"{name}.py").exists()}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path: Path) -> None:
+    """No module imports a layer above its own."""
+    own = layer(path.relative_to(PACKAGE).parts[0].removesuffix(".py"))
+    for name in imported(path):
+        assert layer(name) <= own, f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_are_small(path: Path) -> None:
+    """No module above 500 lines."""
+    assert len(path.read_text().splitlines()) <= 500
+
+
+def run(code: str) -> str:
+    """Output of a fresh interpreter."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_is_light() -> None:
+    """`import dspnmf` loads none of the heavy optional packages, nor numba."""
+    heavy = ("torch", "dask", "plotly", "umap", "matplotlib", "numba", "typer", "jinja2", "skops")
+    assert run(f"import sys, dspnmf; print([m for m in {heavy!r} if m in sys.modules])") == "[]"
+
+
+def test_import_time() -> None:
+    """`import dspnmf` takes at most 1.3 times `import sklearn.decomposition` (best of seven each, in turn)."""
+    timed = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    best = {"sklearn.decomposition": float("inf"), "dspnmf": float("inf")}
+    for _ in range(7):
+        for name in best:
+            best[name] = min(best[name], float(run(timed.format(name))))
+    assert best["dspnmf"] <= 1.3 * best["sklearn.decomposition"]

@@ -1,0 +1,80 @@
+"""Starts: one seed one start, shapes, precision, NNDSVD against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspnmf import DSPNMF, NMF
+from dspnmf.estimators.base import INITS
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import GramSimilarity
+from dspnmf.solvers import start
+
+
+@pytest.mark.parametrize("init", [init for init in INITS if init != "custom"])
+@pytest.mark.parametrize("cls", [DSPNMF, NMF])
+def test_every_start_works(init: str, cls: type, wine: np.ndarray) -> None:
+    """Every start leads to a finite fit, reproducible from its seed."""
+    fits = [cls(4, init=init, random_state=7, max_iter=30, tol=0).fit(wine) for _ in range(2)]
+    assert np.isfinite(fits[0].objective_history_).all()
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+
+
+def test_one_seed_one_start(wine: np.ndarray) -> None:
+    """float32, float64, dense and sparse X start at the same point."""
+    stored = (wine, wine.astype(np.float32), sparse.csr_matrix(wine), np.asfortranarray(wine))
+    values = [DSPNMF(3, random_state=3, max_iter=1).set_params(tol=0).fit(X).objective_history_[0] for X in stored]
+    np.testing.assert_allclose(values, values[0], rtol=1e-5)
+    np.testing.assert_allclose(values[2:], values[0], rtol=1e-12)
+
+
+def test_nndsvd_of_a_rank_one_matrix_is_exact() -> None:
+    """A non-negative matrix of rank one is its own NNDSVD."""
+    rng = np.random.RandomState(0)
+    X = rng.random_sample((9, 1)) @ rng.random_sample((1, 6))
+    U, Vt = start.nndsvd(X, 1, "", X.mean(), 1.0, rng, X.dtype)
+    np.testing.assert_allclose(U @ Vt.T, X, rtol=1e-10)
+
+
+def test_nndsvd_beats_random(digits: np.ndarray) -> None:
+    """NNDSVD starts closer than random numbers of the right size."""
+    first = {init: NMF(10, init=init, random_state=0, max_iter=1, tol=0).fit(digits) for init in ("nndsvd", "random")}
+    assert first["nndsvd"].objective_history_[0] < first["random"].objective_history_[0]
+
+
+@pytest.mark.parametrize(("fill", "positive"), [("", False), ("a", True), ("ar", True)])
+def test_what_stands_in_for_zeros(fill: str, positive: bool, digits: np.ndarray) -> None:
+    """Only nndsvda and nndsvdar have no zeros."""
+    U, Vt = start.nndsvd(digits, 5, fill, digits.mean(), 1.0, np.random.RandomState(0), digits.dtype)
+    assert ((U > 0).all() and (Vt > 0).all()) == positive
+    assert (U >= 0).all()
+
+
+def test_best_factor_for_the_structure(wine: np.ndarray) -> None:
+    """No other single factor brings UU' closer to XX'."""
+    U = np.random.default_rng(0).random((len(wine), 3))
+    c = GramSimilarity(1.0).best_scale(State(U[:13], wine.T @ U, U.T @ U))
+    gap = [np.linalg.norm(wine @ wine.T - (f * c) ** 2 * U @ U.T) for f in (0.99, 1.0, 1.01)]
+    assert gap[1] < min(gap[0], gap[2])
+
+
+def test_restarts_keep_the_best(digits: np.ndarray) -> None:
+    """n_init = 4 returns the best of four, with its own history, codes and components."""
+    one = NMF(6, random_state=0, n_init=1).fit(digits)
+    model = NMF(6, random_state=0, n_init=4)
+    Z = model.fit_transform(digits)
+    assert model.objective_ <= one.objective_
+    assert np.linalg.norm(digits - Z @ model.components_) == pytest.approx(model.reconstruction_err_, rel=1e-9)
+    assert len(model.objective_history_) == model.n_iter_ + 1
+
+
+def test_custom_start_is_where_the_history_begins(wine: np.ndarray) -> None:
+    """W and H are the start, in the user's units, at any lam."""
+    rng = np.random.default_rng(0)
+    W, H = rng.random((len(wine), 3)), rng.random((3, 13))
+    model = DSPNMF(3, lam=50.0, alpha=0.2, init="custom", max_iter=1, tol=0).fit(wine, W=W, H=H)
+    expected = np.sum((wine - W @ H) ** 2) + 0.2 * np.sum((wine @ wine.T - 50 * W @ W.T) ** 2)
+    assert model.objective_history_[0] == pytest.approx(expected, rel=1e-12)
+    assert W.min() >= 0
