@@ -1,11 +1,11 @@
-"""Where the samples live.
+"""Where the samples are: in memory, in a file, on a CUDA device, in a Dask array.
 
-A Rows object owns X and the codes U. It can look at every row once, with a model of the objective it is handed
-(`RowModel`), and returns small sums. It knows nothing of what the model means.
+`dispatch.backend_for` finds the backend of an array; `protocol` says what backends, their data and their rows offer.
 """
 
-from dspnmf.backends.memory import ArrayRows
-from dspnmf.backends.protocol import Rows
-from dspnmf.backends.row_model import Operator, RowModel, Slope, Sums
+from dspnmf.backends.dispatch import backend_for
+from dspnmf.backends.memory_rows import MemoryRows
+from dspnmf.backends.protocol import Backend, Data, Rows
+from dspnmf.backends.row_model import Block, Operator, RowModel, Slope, Sums
 
-__all__ = ["ArrayRows", "Operator", "RowModel", "Rows", "Slope", "Sums"]
+__all__ = ["Backend", "Block", "Data", "MemoryRows", "Operator", "RowModel", "Rows", "Slope", "Sums", "backend_for"]

@@ -1,200 +1,263 @@
-"""Rows with missing cells, in memory: dense X with NaN, or a CSR matrix that stores NaN (what it does not store is 0).
+"""Missing cells: an X with NaN in it (dense, or a CSR matrix that stores NaN; what it does not store is 0).
 
-Missing cells are completed: first by the mean of their column, then, whenever asked, by the product UV as it stands.
-With cells completed by UV, ``||X - UV||^2`` counts the known cells only; and since completing lowers it, a descent on
-completed rows descends on the known cells (the EM view of missing data).
+Missing cells are completed: first by the mean of their column, then, after every iteration, by the product UV as it
+stands. With cells completed by UV, ``||X - UV||^2`` counts the known cells only; and since completing lowers it, a
+descent on completed rows descends on the known cells (the EM view of missing data).
 
-Where similarities are to be preserved too, the rows hold X twice, ``[X | X]``: the left half is completed anew after
-every iteration, the right half, whose similarities are the goal, only when asked: a goal must stand still for a while.
+Where similarities are to be preserved too, rows hold X twice, as blocks "X" and "similarities": the first is completed
+anew after every iteration, the second, whose similarities are the goal, after iterations 1, 2, 4, 8, ...: a goal must
+stand still for a while. Between two of these the objective never rises.
+
+`CompletesCells` is what rows of any backend add for this; `Cells` is all it asks of a backend. The cells of matrices in
+memory are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import spread
-from dspnmf.backends.memory import ArrayRows
-from dspnmf.backends.row_model import Array, Operator, RowModel
+from dspnmf._typing import Array, Codes, Matrix, SmallArray, Sparse
+from dspnmf.backends import norms
+from dspnmf.backends.memory import MemoryData
+from dspnmf.backends.memory_rows import MemoryRows
+from dspnmf.backends.protocol import Backend
+from dspnmf.backends.row_model import BlockNorms, Completion, Operator, RowModel, Ties
 
+SIMILARITIES = "similarities"  # the block that holds X a second time
 _BLOCK = 2**18  # cells completed at once
 _ROUNDS = 200  # of coding and completing new rows, at most, while their goal stands still
 _GOALS = 8  # times that goal is renewed
 _SETTLED = {4: 1e-5, 8: 1e-8}  # change of the codes, relative, that ends them (by the bytes of X's numbers)
 
 
-class Incomplete:
-    """A checked X with NaN in it, as its Rows take it."""
+class Cells(Protocol):
+    """The missing cells of what rows hold: in block "X", and in block "similarities" where that is held too."""
 
-    def __init__(self, X: Any, place: Any) -> None:
-        self.X = X
-        self.place = place
-        self.shape: tuple[int, int] = X.shape
-        self.dtype = X.dtype
+    def fill(self, means: Array) -> None:
+        """Every missing cell becomes the mean of its column, in both blocks."""
+
+    def complete(self, U: Codes, Vt: SmallArray, similarities: bool) -> None:
+        """Missing cells of block "X" become those of UV (V' in the unit of X), if asked those of the other too."""
+
+    def squares(self) -> float:
+        """The sum of squares of the completed cells of block "X"."""
+
+    def gram_norm2(self, scale: float, block: str) -> float:
+        """||XX'||^2 of one of the blocks as it is."""
+
+    def pull(self, M: SmallArray) -> Any:
+        """X M of block "X", as `Ties` take a pull."""
 
 
-class IncompleteRows(ArrayRows):
-    """X completed, and its codes.
+class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[misc]
+    """What rows with missing cells do in addition; stands before the class of rows among the bases."""
 
-    `twice`: once more, for similarities; `beside`: columns that miss nothing; `means`: of the columns, if they are
-    those of other rows.
-    """
+    completes = True
 
-    def __init__(
-        self,
-        X: Incomplete,
-        k: int,
-        scale: float = 1.0,
-        operators: Sequence[Operator] = (),
-        *,
-        twice: bool = False,
-        beside: Any = None,
-        means: Array | None = None,
-    ) -> None:
-        self._m = X.shape[1]
-        self._twice = twice
-        parts = [X.X] * (1 + twice) + ([] if beside is None else [beside])
-        together = sparse.csr_array(sparse.hstack(parts), copy=True) if sparse.issparse(X.X) else np.hstack(parts)
-        self._cells = _SparseCells(together, self._m) if sparse.issparse(X.X) else _DenseCells(together, self._m)
-        self.means = self._cells.means(together) if means is None else means
-        self._cells.fill(together, self.means, twice)
-        super().__init__(together.astype(X.dtype, copy=False), k, scale, operators)
-        self._filled = self._gram = 0.0
-        self._begin = self._cells.squares(self._X) / scale**2, self.similarity_norm2() if twice else 0.0
+    def hold(self, cells: Cells, means: Array, norm2: float, *, twice: bool) -> None:
+        """Begin with cells that are at their column means; `norm2` is ||X||^2 with them."""
+        self._cells, self._means, self._twice = cells, means, twice
+        self._known2 = norm2 - cells.squares() / self.scale**2
+        self._iterations, self._gram_norm2 = 0, 0.0
 
     def restart(self) -> None:
         """Missing cells are at the means of their columns again."""
-        self._cells.fill(self._X, self.means, self._twice)
-        self._filled = self._gram = 0.0
+        self._cells.fill(self._means)
+        self._iterations = 0
 
-    @property
-    def completed(self) -> Any:
-        """X alone, completed."""
-        return self._X[:, : self._m]
+    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
+        """Missing cells become those of UV, those of the similarities after iterations 1, 2, 4, 8, ..."""
+        self._iterations += 1
+        renewed = self._twice and self._iterations & (self._iterations - 1) == 0
+        self._cells.complete(self.codes, Vt[: len(self._means)] * self.scale, renewed)
+        gram_norm2 = partial(self._cells.gram_norm2, self.scale)
+        if renewed:
+            self._gram_norm2 = gram_norm2(SIMILARITIES)
+        X = BlockNorms(self._known2 + self._cells.squares() / self.scale**2, partial(gram_norm2, "X"))
+        now = self._gram_norm2
+        return {"X": X, **({SIMILARITIES: BlockNorms(0.0, lambda: now)} if self._twice else {})}
 
-    def norm2(self) -> float:
-        """||X||^2, completed."""
-        return ArrayRows(self.completed, 1, self.scale).norm2()
-
-    def similarity_norm2(self) -> float:
-        """||XX'||^2 of the half whose similarities are the goal."""
-        goal = self._X[:, self._m : 2 * self._m] if self._twice else self.completed
-        return ArrayRows(goal, 1, self.scale).gram_norm2()
-
-    def complete(self, Vt: Array, *, similarities: bool = False) -> tuple[float, ...]:
-        """Missing cells become those of UV, if asked also in the goal of the similarities.
-
-        By how much this has changed ``||X||^2`` and ``||XX'||^2`` since the beginning.
-        """
-        again, V = similarities and self._twice, (Vt[: self._m] * self.scale).astype(self.dtype)
-        self._filled = self._cells.complete(self._X, self.codes, V, again) / self.scale**2
-        if again:
-            self._gram = self.similarity_norm2() - self._begin[1]
-        return (self._filled - self._begin[0], *([self._gram] if self._twice else []))
-
-    def solve_incomplete(self, S: Array, data: Array, goal: Array, Vt: Array) -> Array:
-        """Codes of new rows and completed cells that fit each other, for a model with these two pulls.
+    def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Codes:
+        """Codes of new rows and completed cells that fit each other.
 
         As in a fit, the rows whose similarities are the goal stand still while the others are completed: that is a
         convex problem a row. Then they are renewed, a few times.
         """
-        model = RowModel(S, data)
-        for _ in range(_GOALS if goal.any() else 1):
-            extra = np.ascontiguousarray(np.asarray(self.completed @ (goal / self.scale).astype(self.dtype)))
-            self.begin(self.solve(model, extra))
+        if completion is None:
+            return super().solve(model, ties)
+        adopt, fetch = self.small.adopt, self.small.fetch
+        Vt, own = adopt(completion.Vt), adopt(completion.weight * completion.Vt)
+        goal, filled = model.M - own, Vt * self.scale
+        self._cells.fill(completion.column_means)
+        for _ in range(_GOALS if fetch([abs(goal).max()])[0] > 0 else 1):
+            tied = Ties(self._cells.pull(goal / self.scale))
+            self.begin(super().solve(RowModel(model.S, own), tied))
             for _ in range(_ROUNDS):
                 before = self.codes
-                self.complete(Vt)
-                self.begin(self.solve(model, extra))
-                change = np.abs(self.codes - before).max(initial=0.0)
-                if change <= _SETTLED[self.dtype.itemsize] * np.abs(self.codes).max(initial=0.0):
+                self._cells.complete(before, filled, False)
+                self.begin(super().solve(RowModel(model.S, own), tied))
+                change, size = fetch([abs(self.codes - before).max(), abs(self.codes).max()])
+                if change <= _SETTLED[self.dtype.itemsize] * size:
                     break
         return self.codes
 
 
-class _DenseCells:
+class IncompleteData(MemoryData):
+    """A checked X in memory with NaN in it."""
+
+    def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
+        super().__init__(X, backend, largest)
+        cells = _cells(X.copy(), X.shape[1], twice=False)
+        self._means = cells.means()
+        cells.fill(self._means)
+        self._filled = cells.X.astype(X.dtype, copy=False)
+
+    def mean(self) -> float:
+        """The mean of X, missing cells at those of their columns."""
+        return norms.mean(self._filled)
+
+    def norm2(self, scale: float) -> float:
+        """||X||^2, missing cells at the means of their columns."""
+        return norms.norm2(self._filled, scale)
+
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2, missing cells at the means of their columns."""
+        return norms.gram_norm2(self._filled if block in ("X", SIMILARITIES) else self._blocks[block], scale)
+
+    def with_similarity_block(self) -> tuple[IncompleteData, str]:
+        """X twice."""
+        return self.widened(SIMILARITIES, self._blocks["X"]), SIMILARITIES
+
+    def column_means(self) -> Array:
+        """Means of the known cells of every column."""
+        return self._means
+
+    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
+        """Missing cells at the means of their columns."""
+        return MemoryData(self._filled, self.backend, self.largest).singular_vectors(k, rng)
+
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> IncompleteRows:
+        """Rows that complete their cells."""
+        together = self._together()
+        together = together.copy() if len(self._blocks) == 1 else together
+        twice = SIMILARITIES in self._blocks
+        cells = _cells(together, self.shape[1], twice=twice)
+        cells.fill(self._means)
+        rows = IncompleteRows(cells.X, k, scale, operators)
+        rows.hold(cells, self._means, self.norm2(scale), twice=twice)
+        return rows
+
+
+class IncompleteRows(CompletesCells, MemoryRows):
+    """X in memory, completed, and its codes."""
+
+
+def _cells(X: Matrix, m: int, *, twice: bool) -> DenseCells | SparseCells:
+    """The missing cells of a matrix that holds X once or twice, and other columns."""
+    return SparseCells(X, m, twice) if sparse.issparse(X) else DenseCells(X, m, twice)
+
+
+class DenseCells:
     """Where cells are missing in an array."""
 
-    def __init__(self, X: Array, m: int) -> None:
+    def __init__(self, X: Array, m: int, twice: bool) -> None:
+        self.X, self._m, self._twice = X, m, twice
         self._missing = np.isnan(X[:, :m])
-        self._m = m
+        self._step = max(1, _BLOCK // m)
 
-    def means(self, X: Array) -> Array:
+    def means(self) -> Array:
         """Of the known cells of every column."""
-        known = np.where(self._missing, 0, X[:, : self._m])
+        known = np.where(self._missing, 0, self.X[:, : self._m])
         return _means(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
 
-    def fill(self, X: Array, means: Array, twice: bool) -> None:
-        """Every missing cell becomes that of its column."""
-        for half in range(1 + twice):
-            np.copyto(X[:, half * self._m : (half + 1) * self._m], means.astype(X.dtype), where=self._missing)
+    def fill(self, means: Array) -> None:
+        """Every missing cell becomes the mean of its column."""
+        for first in (0, self._m)[: 1 + self._twice]:
+            np.copyto(self.X[:, first : first + self._m], means.astype(self.X.dtype), where=self._missing)
 
-    def squares(self, X: Array) -> float:
+    def squares(self) -> float:
         """The sum of squares of completed cells."""
-        step = max(1, _BLOCK // self._m)
-        cells = (X[i : i + step, : self._m][self._missing[i : i + step]] for i in range(0, len(X), step))
+        parts = ((slice(i, i + self._step)) for i in range(0, len(self.X), self._step))
+        cells = (self.X[part, : self._m][self._missing[part]] for part in parts)
         return float(sum(np.square(part, dtype=np.float64).sum() for part in cells))
 
-    def complete(self, X: Array, U: Array, V: Array, again: bool) -> float:
-        """Missing cells become those of UV; the sum of their squares."""
-        m, step = self._m, max(1, _BLOCK // self._m)
+    def complete(self, U: Array, Vt: Array, similarities: bool) -> None:
+        """Missing cells become those of UV."""
+        X, m, V = self.X, self._m, Vt.astype(self.X.dtype).T
 
-        def task(lo: int, hi: int) -> float:
-            total = 0.0
-            for i in range(lo, hi, step):
-                j = min(i + step, hi)
-                missing, product = self._missing[i:j], U[i:j] @ V.T
-                np.copyto(X[i:j, :m], product, where=missing)
-                if again:
-                    np.copyto(X[i:j, m : 2 * m], product, where=missing)
-                total += float(np.square(product[missing], dtype=np.float64).sum())
-            return total
+        def task(lo: int, hi: int) -> None:
+            for i in range(lo, hi, self._step):
+                j = min(i + self._step, hi)
+                product = U[i:j] @ V
+                for first in (0, m)[: 1 + similarities]:
+                    np.copyto(X[i:j, first : first + m], product, where=self._missing[i:j])
 
-        return float(sum(spread(task, len(X), 2.0 * m * len(X) * U.shape[1])))
+        spread(task, len(X), 2.0 * m * len(X) * U.shape[1])
+
+    def gram_norm2(self, scale: float, block: str) -> float:
+        """||XX'||^2 of one of the blocks as it is."""
+        first = self._m if block == SIMILARITIES else 0
+        return norms.gram_norm2(self.X[:, first : first + self._m], scale)
+
+    def pull(self, M: Array) -> Array:
+        """X M."""
+        return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-class _SparseCells:
+class SparseCells:
     """Where a CSR matrix stores NaN."""
 
-    def __init__(self, X: Any, m: int) -> None:
+    def __init__(self, X: Sparse, m: int, twice: bool) -> None:
+        self.X, self._m = X, m
         where = np.flatnonzero(np.isnan(X.data))
         rows, columns = np.searchsorted(X.indptr, where, side="right") - 1, X.indices[where]
-        left = columns < m
-        self._where, self._again = where[left], where[~left]
-        self._rows, self._columns, self._m = rows[left], columns[left], m
+        first = columns < m
+        self._where, self._second = where[first], where[~first]
+        self._rows, self._columns = rows[first], columns[first]
 
-    def means(self, X: Any) -> Array:
+    def means(self) -> Array:
         """Of the known cells of every column, zeros that are not stored included."""
-        first, m = X[:, : self._m].tocoo(), self._m
-        known = ~np.isnan(first.data)
-        sums = np.bincount(first.col[known], first.data[known], minlength=m)
+        X, m = self.X[:, : self._m].tocoo(), self._m
+        known = ~np.isnan(X.data)
+        sums = np.bincount(X.col[known], X.data[known], minlength=m)
         return _means(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
 
-    def fill(self, X: Any, means: Array, twice: bool) -> None:
-        """Every missing cell becomes that of its column."""
-        X.data[self._where] = means[self._columns]
-        X.data[self._again] = means[self._columns[: len(self._again)]]
+    def fill(self, means: Array) -> None:
+        """Every missing cell becomes the mean of its column."""
+        self.X.data[self._where] = means[self._columns]
+        self.X.data[self._second] = means[self._columns[: len(self._second)]]
 
-    def squares(self, X: Any) -> float:
+    def squares(self) -> float:
         """The sum of squares of completed cells."""
-        return float(np.square(X.data[self._where], dtype=np.float64).sum())
+        return float(np.square(self.X.data[self._where], dtype=np.float64).sum())
 
-    def complete(self, X: Any, U: Array, V: Array, again: bool) -> float:
-        """Missing cells become those of UV; the sum of their squares."""
-        step = max(1, _BLOCK // U.shape[1])
+    def complete(self, U: Array, Vt: Array, similarities: bool) -> None:
+        """Missing cells become those of UV."""
+        Vt, step = Vt.astype(self.X.dtype), max(1, _BLOCK // U.shape[1])
         for i in range(0, len(self._where), step):
             some = slice(i, i + step)
-            product = np.einsum("ij,ij->i", U[self._rows[some]], V[self._columns[some]])
-            X.data[self._where[some]] = product
-            if again:
-                X.data[self._again[some]] = product
-        return self.squares(X)
+            product = np.einsum("ij,ij->i", U[self._rows[some]], Vt[self._columns[some]])
+            self.X.data[self._where[some]] = product
+            if similarities:
+                self.X.data[self._second[some]] = product
+
+    def gram_norm2(self, scale: float, block: str) -> float:
+        """||XX'||^2 of one of the blocks as it is."""
+        first = self._m if block == SIMILARITIES else 0
+        return norms.gram_norm2(self.X[:, first : first + self._m], scale)
+
+    def pull(self, M: Array) -> Array:
+        """X M."""
+        return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-def _means(sums: Any, counts: Any) -> Array:
+def _means(sums: Array, counts: Array) -> Array:
     """Means of columns; that of all known cells where a column has none."""
     overall = float(sums.sum()) / max(int(counts.sum()), 1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)

@@ -1,340 +1,156 @@
-"""Rows in the memory of one machine: dense, SciPy sparse or memory-mapped.
+"""X in the memory of one machine: NumPy arrays, SciPy sparse matrices, data frames, lists.
 
-Requirements: X is n x m, float32 or float64, any layout, read-only allowed; CSR is the sparse form the kernels know.
-Nothing here makes sparse X dense (a few rows at a time where residuals are wanted) or holds an n x n array.
-
-X is touched in two ways only: by a kernel (`_with_X`), and slab by slab (`_slabs`; in memory all of X is one). Arrays
-of the codes' shape come from `_new`. Rows whose X or codes lie in a file say these three differently.
+What `Data` knows of such an X, and what comes back to the user. The work on rows is in `dspnmf.backends.memory_rows`;
+an X with missing cells is made by `dspnmf.backends.incomplete`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, get_args
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.validation import check_array
 
-from dspnmf._threads import spread
-from dspnmf.backends import gram_norm as gram
-from dspnmf.backends.operators import GraphSide
-from dspnmf.backends.row_model import GROUP, Array, Operator, RandomCodes, RowModel, Slope, Sums
-from dspnmf.backends.small_arrays import HOST, Small
-
-Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
-_BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
-TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
-_RESIDUAL = 2**20  # entries of X whose residuals are formed at once
-_TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
+from dspnmf import _validation
+from dspnmf._typing import Array, ArrayLike, Codes, Matrix
+from dspnmf.backends import norms
+from dspnmf.backends.memory_rows import MemoryRows
+from dspnmf.backends.protocol import Backend, Capability, Data
+from dspnmf.backends.row_model import X_BLOCK, Block, Operator
 
 
-class ArrayRows:
-    """X and the codes U of its rows; `scale` is the unit X is measured in (every sum returned is in that unit).
+class MemoryData:
+    """A checked X in memory, and columns it was widened by."""
 
-    Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
-    """
-
-    cg_steps = (8, 24)
-    small: Small = HOST
-
-    def __init__(self, X: Any, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
-        self.scale = scale
+    def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
+        self.backend = backend
         self.shape: tuple[int, int] = X.shape
-        self.k = k
-        self.dtype = X.dtype
-        self._X = X
-        self._source = _kernel_view(X)
-        self._U = self._D = np.empty((0, k), X.dtype)
-        self._pending = 0.0
-        self._newton: dict[str, Any] = {}
-        self._graphs = GraphSide(operators, X.dtype)
-        wide = 1 if sparse.issparse(X) else self.shape[1]
-        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
-        stored = X.nnz if sparse.issparse(X) else X.size
-        self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
-        self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
-
-    @property
-    def data(self) -> Any:
-        """X as it was given."""
-        return self._X
-
-    def draw(self, start: RandomCodes) -> Array:
-        """Codes drawn at random, a group at a time."""
-        return self.restore_codes(start(group.start, group.stop) for group in self._groups())
-
-    def save_codes(self, codes: Any = None) -> Iterator[Array]:
-        """Codes in blocks of rows: those given, or the current ones (their step taken as a look would take it)."""
-        if codes is None:
-            for group in self._groups() if self._pending else ():
-                _kernels().take_step(self._U, self._D, self._pending, group.start, group.stop)
-            codes, self._pending = self._U, 0.0
-        for group in self._groups():
-            yield codes[group]
-
-    def restore_codes(self, blocks: Iterable[Array]) -> Array:
-        """Codes for `begin`, from blocks of rows in their order."""
-        U, i = self._new(), 0
-        for block in blocks:
-            U[i : i + len(block)] = block
-            i += len(block)
-        return U
-
-    def begin(self, codes: Array) -> None:
-        """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
-        self._U = codes
-        self._pending = 0.0
-        if self._D.shape != codes.shape:
-            self._D = self._new()
-            return
-        for group in self._groups():
-            self._D[group] = 0
-
-    @property
-    def codes(self) -> Array:
-        """The codes U (n x k), all steps taken."""
-        if self._pending:
-            for group in self._groups():
-                U = self._U[group]
-                U += self.dtype.type(self._pending) * self._D[group]
-                np.maximum(U, 0, out=U)
-            self._pending = 0.0
-        return self._U
-
-    def release(self) -> None:
-        """Give back the memory only a descent needs."""
-        self._U = self.codes
-        self._newton, self._D = {}, np.empty((0, self.k), self.dtype)
-
-    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
-        """P = X'U, Q = U'U, and U'LU for every operator."""
-        U = self.codes
-        parts = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
-        return _total(parts, 0) / self.scale, _total(parts, 1), self._graphs.between(U, U)
-
-    def step(self, t: float) -> None:
-        """U += t D."""
-        self._pending = t
-
-    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
-
-        The direction is taken times `stretch`, cut off where codes would become negative.
-        """
-        S, M, extra, delta, kappa = self._cast(model)
-        work = 2 * self.product_cost + sweeps * self.sweep_cost
-        arrays = (extra, delta, self._U, self._D)
-        parts = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
-        self._pending = 0.0
-        first, last = float(_total(parts, 3)), float(_total(parts, 4))
-        settled = (last / first) ** 0.5 if first > 0 else 0.0
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along(), settled)
-
-    # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
-
-    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Array]:
-        """First pass: half the gradient g, and in D the direction of a few sweeps.
-
-        Returns the model along D, along its part A that ends at zero, and D'A.
-        """
-        if not self._newton:
-            self._newton = {name: self._new() for name in ("g", "z", "r", "u", "p", "q")}
-            self._newton["free"] = self._new(np.bool_)
-        S, M, extra, delta, kappa = self._cast(model)
-        work = self.product_cost + sweeps * self.sweep_cost
-        arrays = (extra, delta, self._U, self._D, self._newton["g"])
-        parts = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
-        self._pending = 0.0
-        total = [_total(parts, which) for which in range(7)]
-        D = Slope(total[0], total[1], total[2], self._graphs.between(self._D, self._D))
-        return D, Slope(total[3], total[4], total[5]), total[6]
-
-    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
-        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
-        w = self._newton
-        for name in ("z", "p", "q"):
-            w[name].fill(0)
-        W = self._graphs.curved(model, self._D, tau)
-        arrays = (W, self._U, self._D, w["g"], w["r"], w["u"], w["free"])
-        return self._cg(_kernels().cg_start, model, UD, inverse, arrays, tau, sigma)
-
-    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
-        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
-        w = self._newton
-        arrays = (self._graphs.curved(model, w["u"]), self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
-        return self._cg(_kernels().cg_step, model, Uu, inverse, arrays, alpha, beta)
-
-    def project(self) -> tuple[Slope, Array, tuple[Array, ...]]:
-        """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
-        w = self._newton
-        parts = self._spread(_kernels().project, 3 * self.sweep_cost, (self._U, self._D, w["g"], w["z"]))
-        total = [_total(parts, which) for which in range(4)]
-        z, D = w["z"], self._D
-        return Slope(total[0], total[2], total[3], self._graphs.between(z, z)), total[1], self._graphs.between(D, z)
-
-    def combine(self, tau: float, stretch: float = 1.0) -> Sums:
-        """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
-        arrays = (self._U, self._D, self._newton["z"])
-        parts = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along())
-
-    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
-        small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
-        parts = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
-        u = self._newton["u"]
-        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2), self._graphs.between(u, u))
-
-    def preconditioner(self, model: RowModel, floor: float) -> Array:
-        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
-        S, delta, kappa = self._graphs.curvature(model)
-        if delta is not None and kappa is not None:
-            S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
-        return self.small.inverse(S, floor, 1e4 * float(np.finfo(self.dtype).tiny))
-
-    # -- everything but descent ----------------------------------------------------------------------------------
-
-    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
-        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
-
-        `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
-        """
-        U, pull = self.codes, (model.M / self.scale).astype(self.dtype)
-        gain, loss = self._graphs.split(model, U)
-
-        def task(X: Any, at: int, lo: int, hi: int) -> None:
-            for i in range(lo, hi, 4096):
-                j = min(i + 4096, hi)
-                part = slice(at + i, at + j)
-                U[part] = rule(U[part], X[i:j] @ pull + gain[part], loss[part])
-
-        for at, X in self._slabs():
-            spread(partial(task, X, at), X.shape[0], self.product_cost)
-        return self.sums()
-
-    def solve(
-        self, model: RowModel, extra: Array | None = None, delta: Array | None = None, kappa: Array | None = None
-    ) -> Array:
-        """Codes that minimise the model row by row, coupling left out (it is convex: solved to rounding).
-
-        Operators are not looked at: new rows bring their own pull `extra` (n x k) and curvature ``delta diag(kappa)``.
-        """
-        pull = (model.M / self.scale).astype(self.dtype)
-        work = self.product_cost + _TRANSFORM_SWEEPS * self.sweep_cost
-        codes, arrays = self._new(), (extra, delta)
-        small = (kappa, pull, np.ascontiguousarray(model.S))
-        self._with_X(_kernels().solve_rows, work, (*arrays, codes), *small, last=(_TRANSFORM_SWEEPS,))
-        return codes
+        self.dtype: np.dtype[Any] = X.dtype
+        self.largest = largest
+        self._blocks: dict[str, Matrix] = {"X": X}
 
     def mean(self) -> float:
-        """The mean of X, summed in float64."""
-        values = self._X.data if sparse.issparse(self._X) else self._X
-        return float(values.sum(dtype=np.float64)) / (self.shape[0] * self.shape[1])
+        """The mean of X."""
+        return norms.mean(self._blocks["X"])
 
-    def norm2(self) -> float:
+    def norm2(self, scale: float) -> float:
         """||X||^2."""
-        values = _locked(self._X.data[:, None] if sparse.issparse(self._X) else self._X)
-        kernel = _kernels().squares
-        return float(sum(spread(lambda lo, hi: kernel(values, self.scale, lo, hi), len(values), 2.0 * values.size)))
+        return norms.norm2(self._blocks["X"], scale)
 
-    def gram_norm2(self) -> float:
-        """||XX'||^2 = ||X'X||^2, in tiles on the cheaper side."""
-        tiles = gram.sparse_tiles if sparse.issparse(self._X) else gram.dense_tiles
-        return float(sum(tiles(self._X, self.scale**2)))
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2."""
+        return norms.gram_norm2(self._blocks[block], scale)
 
-    def residual2(self, Vt: Array) -> float:
-        """||X - UV||^2 from the residuals themselves."""
-        U, V = self.codes, Vt.T.astype(self.dtype)
-        block = max(1, _RESIDUAL // self.shape[1])
+    def block(self, name: str = "X") -> Block:
+        """The columns of a block."""
+        if len(self._blocks) == 1:
+            return X_BLOCK
+        first = 0
+        for known, part in self._blocks.items():
+            if known == name:
+                return Block(name, slice(first, first + part.shape[1]))
+            first += part.shape[1]
+        raise KeyError(name)
 
-        def task(X: Any, at: int, lo: int, hi: int) -> float:
-            total = 0.0
-            for i in range(lo, hi, block):
-                j = min(i + block, hi)
-                R = U[at + i : at + j] @ V
-                R -= _dense(X[i:j]) / self.dtype.type(self.scale)
-                total += float(np.vdot(R, R))
-            return total
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> MemoryRows:
+        """Rows of all blocks together."""
+        return MemoryRows(self._together(), k, scale, operators)
 
-        work = 2.0 * self.shape[1] * self.k
-        return float(sum(sum(spread(partial(task, X, at), X.shape[0], work * X.shape[0])) for at, X in self._slabs()))
+    def _together(self) -> Matrix:
+        parts = list(self._blocks.values())
+        if len(parts) == 1:
+            return parts[0]
+        if sparse.issparse(parts[0]):
+            return sparse.csr_array(sparse.hstack(parts, format="csr"))
+        return np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
 
-    def gram_residual2(self) -> float | None:
-        """||XX' - UU'||^2 from the residuals, or None where there are too many features for it.
+    def with_similarity_block(self) -> tuple[Data, str]:
+        """Itself: X stands still."""
+        return self, "X"
 
-        With R the triangular factor of [X U] (built block by block), this is ``||R_x R_x' - R_u R_u'||^2``: the large
-        numbers cancel before they are squared.
-        """
-        m = self.shape[1]
-        if m > TRIANGLE:
-            return None
-        U = self.codes
-        R: Any = np.empty((0, m + self.k))
-        for at, X in self._slabs():
-            for i in range(0, X.shape[0], 4 * TRIANGLE):
-                here = _dense(X[i : i + 4 * TRIANGLE]).astype(np.float64) / self.scale
-                R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
-        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+    def widened(self, name: str, columns: Matrix) -> Self:
+        """X with further columns."""
+        wide = object.__new__(type(self))
+        vars(wide).update(vars(self), _blocks={**self._blocks, name: columns})
+        return wide
 
-    def _cast(self, model: RowModel) -> tuple[Any, ...]:
-        """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
-        S, delta, kappa = self._graphs.curvature(model)
-        extra = self._graphs.pull(model, self.codes) if model.pulls else None
-        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
+    def with_unit_rows(self, scale: float) -> Self:
+        """X with its rows at unit length."""
+        return self.widened("unit rows", unit_rows(self._blocks["X"], scale))
 
-    def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        """U'LD and D'LD for every operator."""
-        return self._graphs.between(self._U, self._D), self._graphs.between(self._D, self._D)
+    def without_features(self) -> MemoryData:
+        """One empty column in place of X."""
+        return MemoryData(sparse.csr_array((self.shape[0], 1), dtype=self.dtype), self.backend, 0.0)
 
-    def _new(self, dtype: Any = None) -> Array:
-        """An array of the codes' shape, zeros."""
-        return np.zeros((self.shape[0], self.k), dtype or self.dtype)
+    def on_host(self) -> Matrix:
+        """X itself."""
+        return self._blocks["X"]
 
-    def _groups(self) -> Iterator[slice]:
-        """All rows, a group at a time."""
-        for i in range(0, self.shape[0], GROUP):
-            yield slice(i, min(i + GROUP, self.shape[0]))
+    def column_means(self) -> Array:
+        """Means of the columns."""
+        return np.asarray(self._blocks["X"].mean(axis=0, dtype=np.float64)).ravel()
 
-    def _slabs(self) -> Iterator[tuple[int, Any]]:
-        """Rows of X in their order: the number of the first one, and as many as are at hand at once."""
-        yield 0, self._X
-
-    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        """Run a kernel on X and on arrays with a row for each of X's."""
-        return self._spread(kernel, work, (self._source, *arrays), *small, last=last)
-
-    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        """Run a kernel on all rows, split among the threads."""
-        block = self._block
-        return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
+    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
+        """By scikit-learn's randomised method."""
+        left, values, right = randomized_svd(self._blocks["X"], k, random_state=rng)
+        return left, values, right
 
 
-def _kernels() -> Any:
-    """The compiled loops; imported at the first fit, because numba takes longer to import than all else together."""
-    from dspnmf.backends import kernels
+class MemoryBackend:
+    """Memory."""
 
-    return kernels
+    name = "in memory"
+    capabilities: frozenset[Capability] = frozenset(get_args(Capability))
+    solvers: tuple[str, ...] = ("newton-cg", "hals", "mm", "paper", "paper-appendix")
+
+    def storing(self, codes_path: Path | None) -> Backend:
+        """Codes are in memory until they are written."""
+        return self
+
+    def check(self, estimator: Any, X: ArrayLike, *, reset: bool) -> Data:
+        """By scikit-learn's checks, then for negative, missing and infinite cells."""
+        X, largest = _validation.check_data(estimator, X, reset=reset)
+        if _validation.has_missing(estimator, X):
+            from dspnmf.backends.incomplete import IncompleteData
+
+            return IncompleteData(X, self, largest)
+        return MemoryData(X, self, largest)
+
+    def codes(self, codes: Codes) -> ArrayLike:
+        """As they are."""
+        return codes
+
+    def components(self, V: Array) -> ArrayLike:
+        """As they are."""
+        return V
+
+    def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
+        """A NumPy array."""
+        Z = check_array(Z, accept_sparse="csr", dtype=[np.float64, np.float32])
+        _validation.check_codes(Z, len(V))
+        return np.asarray(Z @ on_host(V))
 
 
-def _dense(X: Any) -> Array:
-    """A block of rows as an array."""
-    return X.toarray() if sparse.issparse(X) else X
+MEMORY = MemoryBackend()
 
 
-def _total(parts: list[Any], which: int) -> Any:
-    """Sum one result over the threads; a kernel with one result returns it bare."""
-    return sum(part[which] if isinstance(part, tuple) else part for part in parts)
+def on_host(A: ArrayLike) -> Array:
+    """An array as NumPy's, wherever it is: tensors and CuPy arrays know the way."""
+    for way in ("cpu", "get"):
+        A = getattr(A, way)() if hasattr(A, way) else A
+    return np.asarray(A)
 
 
-def _locked(array: Array) -> Array:
-    """A read-only view: one compiled signature serves writable and read-only arrays."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _kernel_view(X: Any) -> Any:
-    """X as the kernels take it: an array, or the three arrays of a CSR matrix; what is read in slabs stays as it is."""
+def unit_rows(X: Matrix, scale: float) -> Matrix:
+    """The rows of X at unit length, times `scale`; rows of zeros stay zero."""
+    X64 = X.astype(np.float64) / scale
     if sparse.issparse(X):
-        return _locked(X.data), _locked(X.indices), _locked(X.indptr)
-    return _locked(np.asarray(X)) if isinstance(X, np.ndarray) else X
+        lengths = np.sqrt(np.asarray(X64.power(2).sum(axis=1)).ravel())
+        unit = sparse.diags_array(scale / np.where(lengths > 0, lengths, 1.0)) @ X64
+        return unit.astype(X.dtype)
+    lengths = np.linalg.norm(X64, axis=1, keepdims=True)
+    return (X64 * (scale / np.where(lengths > 0, lengths, 1.0))).astype(X.dtype)

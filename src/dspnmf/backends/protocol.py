@@ -1,23 +1,45 @@
-"""What the solver, the terms and the estimators ask of rows, wherever they live.
+"""The seam: what a backend, its data and its rows offer, and which parts of that are optional.
 
-Requirements of a Rows class: it owns X (n x m) and the codes U (n x k), and looks at every row once per request. What
-goes in and comes out is small (`RowModel`, `Sums`), in float64, in the unit `scale`, and lives where `small` says. A
-step is remembered and taken when a row is next looked at. Rows know nothing of the objective.
+    X ──▶ Backend.check ──▶ Data: facts about X ──▶ Data.rows ──▶ Rows: X and the codes
+
+- A **Backend** is a kind of array (memory, file, device, cluster). It checks X once and says what it is capable of.
+- **Data** is a checked X: its shape, type, largest entry and norms, from as few passes as possible. It makes Rows.
+- **Rows** own X (n x m) and the codes U (n x k), and look at every row once per request. What goes in and comes out is
+  small (`RowModel`, `Sums`), in float64, in the unit `scale`, and lives where `small` says. A step is remembered and
+  taken when a row is next looked at. Rows know nothing of the objective.
+
+Every Rows class has the core (`Rows`). `ConjugateGradientRows` and `MultiplicativeRows` are extensions; a backend lists
+those it has among its `capabilities`, with what else it can do. What a fit needs and a backend lacks is refused by name
+before any work (`dspnmf._validation.check_capabilities`), never dropped silently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dspnmf.backends.row_model import RandomCodes, RowModel, Slope, Sums
-from dspnmf.backends.small_arrays import Scalar, Small
+from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray
+from dspnmf.backends.row_model import Block, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
+from dspnmf.backends.small_arrays import Small
+
+Capability = Literal[
+    "newton-cg",  # Rows are `ConjugateGradientRows`
+    "multiplicative",  # Rows are `MultiplicativeRows`
+    "operators",  # Rows take operators: graphs, masks
+    "features",  # Data can be widened by further columns
+    "graphs",  # Data gives X to the host, where neighbours are searched
+    "missing",  # NaN may mean a missing cell
+    "svd",  # singular vectors of X
+    "batches",  # partial_fit
+    "whole matrix",  # X is an array in memory: methods that are not written for rows
+]
 
 
 class Rows(Protocol):
-    """Samples and their codes."""
+    """X and the codes of its rows: the core that every backend has."""
 
     scale: float  # the unit X is measured in
     shape: tuple[int, int]
@@ -25,76 +47,170 @@ class Rows(Protocol):
     dtype: np.dtype[Any]
     product_cost: float  # operations of one product of X with k columns
     sweep_cost: float  # and of one sweep over the codes
-    cg_steps: tuple[int, int]  # fewest and most conjugate-gradient steps worth taking
     small: Small
+    completes: bool  # whether X has missing cells that `refresh` completes
+
+    # -- codes
 
     @property
-    def data(self) -> Any:
-        """X as it was given."""
+    def codes(self) -> Codes:
+        """The codes U, all steps taken, as `begin` takes them."""
 
-    @property
-    def codes(self) -> Any:
-        """The codes U (n x k), all steps taken."""
+    def draw(self, start: RandomCodes) -> Codes:
+        """Codes for `begin`, drawn at random: the same numbers on every backend."""
 
-    def draw(self, start: RandomCodes) -> Any:
-        """Codes for `begin`, drawn at random: the same numbers wherever the rows live."""
+    def scaled(self, codes: Codes, factors: Array | float) -> Codes:
+        """Codes times a number, or a number for every component; they may be changed in place."""
 
-    def save_codes(self, codes: Any = None) -> Iterator[Any]:
-        """Codes for the host, in blocks of rows: those given, or the current ones, all steps taken."""
+    def save_codes(self, codes: Codes | None = None) -> Iterator[Array]:
+        """Codes for the host (n x k), in blocks of rows: those given, or the current ones, all steps taken."""
 
-    def restore_codes(self, blocks: Iterable[Any]) -> Any:
+    def restore_codes(self, blocks: Iterable[Array]) -> Codes:
         """Codes for `begin`, from blocks of rows of the host in their order."""
 
-    def begin(self, codes: Any) -> None:
-        """Start from these codes; they are changed in place."""
+    def begin(self, codes: Codes) -> None:
+        """Start from these codes (or n x k of the host); they are changed in place."""
+
+    def restart(self) -> None:
+        """Forget what an earlier start has done to X (missing cells)."""
 
     def release(self) -> None:
-        """Give back the memory only a descent needs."""
+        """Free the memory that only a descent needs."""
 
-    def sums(self) -> tuple[Any, Any, tuple[Any, ...]]:
+    # -- one look at every row
+
+    def sums(self) -> tuple[SmallArray, SmallArray, tuple[SmallArray, ...]]:
         """P = X'U, Q = U'U, and U'LU for every operator."""
 
     def step(self, t: Scalar) -> None:
-        """U += t D."""
+        """U += t D, at the next look."""
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it."""
+        """Leave in D the direction of `sweeps` sweeps of the model (without coupling); the sums along it.
 
-    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Any]:
-        """First pass of newton-cg: in D the direction of a few sweeps; the model along D, along its part A, and D'A."""
+        The direction is taken times `stretch`, cut off where codes would become negative.
+        """
 
-    def preconditioner(self, model: RowModel, floor: float) -> Any:
-        """Inverse of the curvature common to rows."""
+    def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Codes:
+        """Codes that minimise the model row by row (without coupling and operators), solved to rounding.
 
-    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Any, inverse: Any) -> Slope:
+        New rows bring their own `ties`; `completion` says how cells that they miss are completed.
+        """
+
+    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
+        """Called after every iteration: bring an X that depends on the factors up to date (missing cells).
+
+        None: X is as it was. Otherwise the norms of its blocks as they are now; the sums are to be made anew.
+        """
+
+    def residual2(self, Vt: SmallArray) -> float | None:
+        """||X - UV||^2 from the residuals themselves; None where that is out of reach."""
+
+    def gram_residual2(self) -> float | None:
+        """||XX' - UU'||^2 from the residuals; None where that is out of reach."""
+
+
+class ConjugateGradientRows(Rows, Protocol):
+    """What newton-cg asks of rows in addition: the same look in two passes, conjugate gradients between them."""
+
+    cg_steps: tuple[int, int]  # fewest and most conjugate-gradient steps worth taking
+
+    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, SmallArray]:
+        """First pass: in D the direction of a few sweeps; the model along D, along its part A at zero, and D'A."""
+
+    def preconditioner(self, model: RowModel, floor: float) -> SmallArray:
+        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
+
+    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: SmallArray, inverse: SmallArray) -> Slope:
         """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
 
-    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Any, inverse: Any) -> Slope:
+    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: SmallArray, inverse: SmallArray) -> Slope:
         """One conjugate-gradient step."""
 
-    def project(self) -> tuple[Slope, Any, tuple[Any, ...]]:
+    def project(self) -> tuple[Slope, SmallArray, tuple[SmallArray, ...]]:
         """Make z the direction to the projection of U + D + z; the model along it, D'z and D'Lz."""
 
     def combine(self, tau: Scalar, stretch: float = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch`; the sums along it."""
 
-    def map(self, rule: Callable[[Any, Any, Any], Any], model: RowModel) -> tuple[Any, ...]:
-        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes."""
 
-    def solve(self, model: RowModel, extra: Any = None, delta: Any = None, kappa: Any = None) -> Any:
-        """Codes that minimise the model row by row, solved to rounding."""
+class MultiplicativeRows(Rows, Protocol):
+    """What multiplicative rules ask of rows in addition."""
+
+    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
+
+        `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
+        """
+
+
+class Data(Protocol):
+    """A checked X: non-negative, finite (or with missing cells), float32 or float64."""
+
+    backend: Backend
+    shape: tuple[int, int]  # samples, and features of X alone
+    dtype: np.dtype[Any]
+    largest: float  # entry of X
 
     def mean(self) -> float:
         """The mean of X."""
 
-    def norm2(self) -> float:
-        """||X||^2."""
+    def norm2(self, scale: float) -> float:
+        """||X||^2 in the unit `scale`."""
 
-    def gram_norm2(self) -> float:
-        """||XX'||^2."""
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2, or that of another block, in the unit `scale`."""
 
-    def residual2(self, Vt: Any) -> float | None:
-        """||X - UV||^2 from the residuals themselves; None where that is out of reach."""
+    def block(self, name: str = "X") -> Block:
+        """The columns of a block in what `rows` hold."""
 
-    def gram_residual2(self) -> float | None:
-        """||XX' - UU'||^2 from the residuals; None where that is out of reach."""
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> Rows:
+        """X and whatever it was widened by, with codes of k components."""
+
+    def with_similarity_block(self) -> tuple[Data, str]:
+        """Data for a fit that preserves similarities, and the block they are those of.
+
+        That is X itself, unless cells are missing: then a second X, so that the similarities stand still while the
+        first is completed.
+        """
+
+    def widened(self, name: str, columns: Matrix) -> Data:
+        """X with further columns (of the host), a block of that name (capability "features")."""
+
+    def with_unit_rows(self, scale: float) -> Data:
+        """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
+
+    def without_features(self) -> Data:
+        """One empty column in place of X, for methods that look at operators only."""
+
+    def on_host(self) -> Matrix:
+        """X as a NumPy array or CSR matrix (capability "graphs")."""
+
+    def column_means(self) -> Array:
+        """Means of the columns over known cells (capability "missing")."""
+
+    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
+        """Left vectors (n x k), singular values, right vectors (k x m), by a randomised method (capability "svd")."""
+
+
+class Backend(Protocol):
+    """A kind of array: how it is checked, what it is capable of, what comes back to the user."""
+
+    name: str  # as in "X is {name}"
+    capabilities: frozenset[Capability]
+    solvers: tuple[str, ...]  # those that work here; "auto" takes the first where rows are coupled
+
+    def storing(self, codes_path: Path | None) -> Backend:
+        """The same backend for a fit whose codes go to a file (None: they do not); an error where they cannot."""
+
+    def check(self, estimator: Any, X: ArrayLike, *, reset: bool) -> Data:
+        """X checked; `reset` remembers its width in the estimator, otherwise it is compared."""
+
+    def codes(self, codes: Codes) -> ArrayLike:
+        """Codes as the user gets them."""
+
+    def components(self, V: Array) -> ArrayLike:
+        """Components as the user gets them."""
+
+    def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
+        """``Z V``, where the user's codes Z are."""

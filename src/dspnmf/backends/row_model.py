@@ -1,19 +1,29 @@
-"""What crosses the seam between rows and solver: a model going in, sums coming out. Small arrays only, float64.
+"""What crosses the seam between rows and solver: a model goes in, sums come out. Small arrays only, in float64.
 
 They are NumPy arrays, or tensors where rows keep them on a device (`dspnmf.backends.small_arrays`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
-SmallArray = Any  # float64: a NumPy array, or a tensor on a device
-GROUP = 2**16  # rows that share a stream of random numbers
+from dspnmf._typing import Array, Scalar, SmallArray, Sparse
+
+GROUP = 2**16  # rows that share a stream of random numbers, and that are copied at once
+
+
+class Block(NamedTuple):
+    """Some columns of what rows hold: X itself, or further features such as labels."""
+
+    name: str
+    columns: slice
+
+
+X_BLOCK = Block("X", slice(None))  # X where rows hold nothing else
 
 
 class Operator(NamedTuple):
@@ -22,21 +32,21 @@ class Operator(NamedTuple):
     A model of separate rows keeps the diagonal and holds what `off` contributes fixed.
     """
 
-    off: Any  # sparse, n x n
+    off: Sparse  # n x n
     diagonal: Array  # n
 
 
 class RandomCodes(NamedTuple):
     """Half-normal codes of any rows, the same whoever draws them: rows come in groups with a stream of their own.
 
-    The first group goes on where the generator of the fit stands (`state`), the others are keyed by their number.
+    The first group continues the generator of the fit (`state`), the others are keyed by their number.
     """
 
     state: Any  # of a RandomState
     key: int
     size: float
     k: int
-    dtype: Any
+    dtype: np.dtype[Any]
 
     def __call__(self, lo: int, hi: int) -> Array:
         """Codes of rows lo to hi."""
@@ -54,14 +64,15 @@ class RowModel(NamedTuple):
     """Convex model of the objective around the codes U: ``<g, D> + 1/2 <D S + coupling U (D'U), D>`` and operators.
 
     ``g = U S - X M + sum_j L_j U pulls[j]`` is half the gradient; operator j adds ``diagonal_j D curves[j]`` to the
-    curvature of every row.
+    curvature of every row. A pull or curve of one dimension (k) stands for the diagonal matrix; where the diagonal of
+    an operator differs from row to row, its curve must be given that way.
     """
 
     S: SmallArray  # k x k, curvature
     M: SmallArray  # m x k, pull
     coupling: float = 0.0  # weight of the part that ties rows together; `hals` leaves it out
-    pulls: Mapping[int, SmallArray] = {}  # operator -> k x k
-    curves: Mapping[int, SmallArray] = {}  # operator -> k x k
+    pulls: Mapping[int, SmallArray] = {}  # operator -> k x k, or its diagonal
+    curves: Mapping[int, SmallArray] = {}  # operator -> k x k, or its diagonal
 
 
 class Sums(NamedTuple):
@@ -72,13 +83,40 @@ class Sums(NamedTuple):
     DD: SmallArray  # k x k, D'D
     ULD: tuple[SmallArray, ...] = ()  # k x k for every operator, U'LD
     DLD: tuple[SmallArray, ...] = ()  # D'LD
-    settled: Any = 0.0  # change of the last sweep over that of the first
+    settled: Scalar = 0.0  # change of the last sweep over that of the first
 
 
 class Slope(NamedTuple):
     """Model along a direction D: its slope there, and the k x k sums its curvature follows from."""
 
-    slope: Any
+    slope: Scalar
     UD: SmallArray
     DD: SmallArray
     DLD: tuple[SmallArray, ...] = ()
+
+
+class BlockNorms(NamedTuple):
+    """Norms of a block of X as it is now, where rows complete missing cells."""
+
+    norm2: float  # ||X||^2
+    gram_norm2: Callable[[], float]  # ||XX'||^2, computed when asked for
+
+
+class Ties(NamedTuple):
+    """What ties new rows to those of the fit: a pull next to X M, and a curvature ``weight_i diag(lengths)``."""
+
+    pull: Array | None  # n x k
+    weight: Array | None = None  # n
+    lengths: Array | None = None  # k
+
+
+@dataclass(frozen=True)
+class Completion:
+    """How missing cells of new rows are completed: by U V, at first by the means of their columns.
+
+    Of the pull of such rows, ``weight V'`` speaks of X itself and the rest of its similarities.
+    """
+
+    Vt: Array  # m x k, V' in the solver's unit
+    weight: float
+    column_means: Array  # m, in the unit of X

@@ -1,9 +1,9 @@
-"""The small side: k x k and m x k arrays in float64, and scalars made of them, where the rows keep them.
+"""Small arrays: k x k and m x k in float64, and scalars made of them, where the rows keep them.
 
-Terms and solver are written once, in arithmetic that NumPy arrays and tensors on a device share. The few operations
-that differ are here: `dot` and `trace` by type, and a `Small` that rows bring with them. On a device nothing is decided
-by looking at a number, because that would wait for all work under way; `fetch` brings the numbers of an iteration to
-the host at once.
+Terms and solvers are written once, in arithmetic that NumPy arrays and tensors on a device share. The operations that
+differ are here: functions that follow the type of their argument, and a `Small` that rows bring with them. On a device
+nothing is decided by looking at a number, because that would wait for all work under way; `fetch` brings the numbers of
+an iteration to the host at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, Scalar, SmallArray
 
 COMPONENT_SWEEPS = 10  # at most; they cost no look at X
 LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
@@ -21,45 +21,44 @@ SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not wo
 # Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _MERGED = 1e-8  # imaginary part, relative, of two real roots that rounding made a complex pair
-Scalar = Any  # a float, or a tensor without dimensions
 
 
 class Small(Protocol):
     """What differs between the host's memory and a device's."""
 
-    def where(self, condition: Any, yes: Scalar, no: Scalar) -> Scalar:
+    def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """`yes` if the condition holds, else `no`."""
 
-    def over(self, going: Any) -> bool:
-        """Whether the host knows, without waiting, that something is going on no more."""
+    def over(self, going: Scalar) -> bool:
+        """Whether the host knows, without waiting, that `going` is false."""
 
     def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
         """Numbers for the host, in one transfer."""
 
-    def host(self, A: Any) -> Array:
+    def host(self, A: SmallArray) -> Array:
         """A small array for the host."""
 
-    def adopt(self, A: Array) -> Any:
+    def adopt(self, A: SmallArray) -> SmallArray:
         """A small array of the host where the rows keep theirs."""
 
     def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
         """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; and that in [0, 2 LONGEST]."""
 
-    def components(self, Vt: Any, P: Any, Q: Any, rounding: float) -> Any:
+    def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> SmallArray:
         """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
 
-    def inverse(self, S: Any, floor: float, tiny: float) -> Any:
+    def inverse(self, S: SmallArray, floor: float, tiny: float) -> SmallArray:
         """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
 
 
 class Host:
     """NumPy."""
 
-    def where(self, condition: Any, yes: Scalar, no: Scalar) -> Scalar:
+    def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """One of the two."""
         return yes if condition else no
 
-    def over(self, going: Any) -> bool:
+    def over(self, going: Scalar) -> bool:
         """Everything is known here."""
         return not going
 
@@ -67,11 +66,11 @@ class Host:
         """They are here already."""
         return [float(scalar) for scalar in scalars]
 
-    def host(self, A: Any) -> Array:
+    def host(self, A: SmallArray) -> Array:
         """The array itself."""
         return np.asarray(A)
 
-    def adopt(self, A: Array) -> Any:
+    def adopt(self, A: SmallArray) -> SmallArray:
         """The array itself."""
         return A
 
@@ -79,11 +78,11 @@ class Host:
         """By the roots of a cubic."""
         return best_step(c), best_step(c, 2 * LONGEST)
 
-    def components(self, Vt: Any, P: Any, Q: Any, rounding: float) -> Any:
+    def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> SmallArray:
         """By the compiled sweep."""
         return components(Vt, P, Q, rounding)
 
-    def inverse(self, S: Any, floor: float, tiny: float) -> Any:
+    def inverse(self, S: SmallArray, floor: float, tiny: float) -> SmallArray:
         """By its eigenvectors."""
         values, vectors = np.linalg.eigh(S)
         return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
@@ -92,14 +91,52 @@ class Host:
 HOST = Host()
 
 
-def dot(A: Any, B: Any) -> Scalar:
+# -- by the type of the argument: NumPy arrays, or tensors (which are never named here, so Torch is not imported) -------
+
+
+def dot(A: SmallArray, B: SmallArray) -> Scalar:
     """<A, B>."""
     return float(np.vdot(A, B)) if isinstance(A, np.ndarray) else (A * B).sum()
 
 
-def trace(A: Any) -> Scalar:
+def trace(A: SmallArray) -> Scalar:
     """The sum of the diagonal."""
     return float(np.trace(A)) if isinstance(A, np.ndarray) else A.diagonal().sum()
+
+
+def diagonal(A: SmallArray) -> SmallArray:
+    """The diagonal of a matrix."""
+    return A.diagonal()
+
+
+def diagonal_matrix(d: SmallArray) -> SmallArray:
+    """The matrix with this diagonal."""
+    return np.diag(d) if isinstance(d, np.ndarray) else d.diag()
+
+
+def as_matrix(K: SmallArray) -> SmallArray:
+    """A pull or curve of a `RowModel` as a matrix; one dimension stands for a diagonal."""
+    return diagonal_matrix(K) if K.ndim == 1 else K
+
+
+def identity_like(A: SmallArray) -> SmallArray:
+    """The identity of the size of A, where A is."""
+    return np.eye(len(A)) if isinstance(A, np.ndarray) else A.new_ones(len(A)).diag()
+
+
+def zeros_like(A: SmallArray) -> SmallArray:
+    """Zeros of the shape of A, where A is."""
+    return np.zeros_like(A) if isinstance(A, np.ndarray) else A.new_zeros(A.shape)
+
+
+def with_rows(A: SmallArray, rows: slice, part: SmallArray) -> SmallArray:
+    """A copy of A in which `part` stands in place of some rows."""
+    copy = A.copy() if isinstance(A, np.ndarray) else A.clone()
+    copy[rows] = part
+    return copy
+
+
+# -- NumPy --------------------------------------------------------------------------------------------------------------
 
 
 def best_step(c: Any, end: float = 1.0) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dspnmf.estimators import DSPNMFCV
+from dspnmf.selection import DSPNMFCV
 from dspnmf.io import Table
 from dspnmf.workflow.scaling import default_scale, scaled, scaler
 from dspnmf.workflow.tables import check_values, labels_of

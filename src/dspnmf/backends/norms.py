@@ -1,16 +1,45 @@
-"""||XX'||^2 = ||X'X||^2, the Gram matrix formed in tiles and forgotten."""
+"""||X||^2 and ||XX'||^2 = ||X'X||^2 of matrices in memory and in files; the Gram matrix is formed in tiles only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from dspnmf.backends.row_model import Array
+from dspnmf._threads import spread
+from dspnmf._typing import Array, Matrix, Sparse
 
 TILE = 1024  # width of a tile
 HELD = 2**24  # numbers of X or of its Gram matrix held at once where X is read from a file
+
+
+def norm2(X: Matrix, scale: float = 1.0) -> float:
+    """||X / scale||^2."""
+    from dspnmf.backends import kernels
+
+    values = read_only(X.data[:, None] if sparse.issparse(X) else X)
+    parts = spread(lambda lo, hi: kernels.squares(values, scale, lo, hi), len(values), 2.0 * values.size)
+    return float(sum(parts))
+
+
+def gram_norm2(X: Matrix, scale: float = 1.0) -> float:
+    """||XX' / scale^2||^2 = ||X'X / scale^2||^2, on the cheaper side."""
+    tiles = sparse_tiles if sparse.issparse(X) else dense_tiles
+    return float(sum(tiles(X, scale**2)))
+
+
+def mean(X: Matrix) -> float:
+    """The mean of X, summed in float64."""
+    values = X.data if sparse.issparse(X) else X
+    return float(values.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
+
+
+def read_only(array: Array) -> Array:
+    """A read-only view: one compiled signature serves writable and read-only arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def dense_tiles(X: Array, unit: float) -> Iterator[float]:
@@ -27,7 +56,7 @@ def dense_tiles(X: Array, unit: float) -> Iterator[float]:
             yield (1 if i == j else 2) * float(np.vdot(tile, tile))
 
 
-def sparse_tiles(X: Any, unit: float) -> Iterator[float]:
+def sparse_tiles(X: Sparse, unit: float) -> Iterator[float]:
     """The same for sparse X, on the side with fewer multiplications."""
     per_row = np.diff(X.indptr).astype(np.float64)
     per_column = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
@@ -75,8 +104,8 @@ def _by_rows(slabs: Slabs, shape: tuple[int, int], height: int, unit: float) -> 
             if at < first + height:
                 held[at - first : at - first + len(X)] = X
             else:
-                beside = (held @ X.T / unit).ravel()
-                total += 2 * float(beside @ beside)
+                below = (held @ X.T / unit).ravel()
+                total += 2 * float(below @ below)
         own = (held @ held.T / unit).ravel()
         total += float(own @ own)
     return total

@@ -1,0 +1,335 @@
+"""Rows in the memory of one machine: dense or SciPy sparse.
+
+Requirements: X is n x m, float32 or float64, any layout, read-only allowed; CSR is the sparse form the kernels know.
+Nothing here makes sparse X dense (a few rows at a time where residuals are wanted) or holds an n x n array.
+
+X is touched in two ways only: by a kernel (`_with_X`), and slab by slab (`_slabs`; in memory all of X is one). Arrays
+of the codes' shape come from `_new`. Rows whose X or codes lie in a file override these three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dspnmf._threads import spread
+from dspnmf._typing import Array, Matrix
+from dspnmf.backends.norms import read_only
+from dspnmf.backends.operators import Operators
+from dspnmf.backends.row_model import (
+    GROUP,
+    BlockNorms,
+    Completion,
+    Operator,
+    RandomCodes,
+    RowModel,
+    Slope,
+    Sums,
+    Ties,
+)
+from dspnmf.backends.small_arrays import HOST, Small
+
+Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
+_BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
+TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
+_RESIDUAL = 2**20  # entries of X whose residuals are formed at once
+_TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
+
+
+class MemoryRows:
+    """X and the codes U of its rows; `scale` is the unit X is measured in (every sum returned is in that unit).
+
+    Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
+    """
+
+    cg_steps = (8, 24)
+    completes = False
+    small: Small = HOST
+
+    def __init__(self, X: Matrix, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
+        self.scale = scale
+        self.shape: tuple[int, int] = X.shape
+        self.k = k
+        self.dtype = X.dtype
+        self._X = X
+        self._source = _kernel_view(X)
+        self._U = self._D = np.empty((0, k), X.dtype)
+        self._pending = 0.0
+        self._newton: dict[str, Any] = {}
+        self._operators = Operators(operators, X.dtype)
+        wide = 1 if sparse.issparse(X) else self.shape[1]
+        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
+        stored = X.nnz if sparse.issparse(X) else X.size
+        self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
+        self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
+
+    def draw(self, start: RandomCodes) -> Array:
+        """Codes drawn at random, a group at a time."""
+        return self.restore_codes(start(group.start, group.stop) for group in self._groups())
+
+    def scaled(self, codes: Array, factors: Array | float) -> Array:
+        """Codes times a number, or a number for every component, in place."""
+        factors = np.asarray(factors).astype(codes.dtype)
+        for group in self._groups():
+            codes[group] *= factors
+        return codes
+
+    def save_codes(self, codes: Array | None = None) -> Iterator[Array]:
+        """Codes in blocks of rows: those given, or the current ones (their step taken as a look would take it)."""
+        if codes is None:
+            for group in self._groups() if self._pending else ():
+                _kernels().take_step(self._U, self._D, self._pending, group.start, group.stop)
+            codes, self._pending = self._U, 0.0
+        for group in self._groups():
+            yield codes[group]
+
+    def restore_codes(self, blocks: Iterable[Array]) -> Array:
+        """Codes for `begin`, from blocks of rows in their order."""
+        U, i = self._new(), 0
+        for block in blocks:
+            U[i : i + len(block)] = block
+            i += len(block)
+        return U
+
+    def begin(self, codes: Array) -> None:
+        """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
+        self._U = codes
+        self._pending = 0.0
+        if self._D.shape != codes.shape:
+            self._D = self._new()
+            return
+        for group in self._groups():
+            self._D[group] = 0
+
+    @property
+    def codes(self) -> Array:
+        """The codes U (n x k), all steps taken."""
+        if self._pending:
+            for group in self._groups():
+                U = self._U[group]
+                U += self.dtype.type(self._pending) * self._D[group]
+                np.maximum(U, 0, out=U)
+            self._pending = 0.0
+        return self._U
+
+    def restart(self) -> None:
+        """X is as it was."""
+
+    def refresh(self, Vt: Array) -> Mapping[str, BlockNorms] | None:
+        """X is as it was."""
+        return None
+
+    def release(self) -> None:
+        """Free the memory that only a descent needs."""
+        self._U = self.codes
+        self._newton, self._D = {}, np.empty((0, self.k), self.dtype)
+
+    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
+        """P = X'U, Q = U'U, and U'LU for every operator."""
+        U = self.codes
+        parts = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
+        return _total(parts, 0) / self.scale, _total(parts, 1), self._operators.between(U, U)
+
+    def step(self, t: float) -> None:
+        """U += t D."""
+        self._pending = t
+
+    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
+        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
+
+        The direction is taken times `stretch`, cut off where codes would become negative.
+        """
+        S, M, extra, delta, kappa = self._cast(model)
+        work = 2 * self.product_cost + sweeps * self.sweep_cost
+        arrays = (extra, delta, self._U, self._D)
+        parts = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
+        self._pending = 0.0
+        first, last = float(_total(parts, 3)), float(_total(parts, 4))
+        settled = (last / first) ** 0.5 if first > 0 else 0.0
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along(), settled)
+
+    # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
+
+    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Array]:
+        """First pass: half the gradient g, and in D the direction of a few sweeps.
+
+        Returns the model along D, along its part A that ends at zero, and D'A.
+        """
+        if not self._newton:
+            self._newton = {name: self._new() for name in ("g", "z", "r", "u", "p", "q")}
+            self._newton["free"] = self._new(np.bool_)
+        S, M, extra, delta, kappa = self._cast(model)
+        work = self.product_cost + sweeps * self.sweep_cost
+        arrays = (extra, delta, self._U, self._D, self._newton["g"])
+        parts = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
+        self._pending = 0.0
+        total = [_total(parts, which) for which in range(7)]
+        D = Slope(total[0], total[1], total[2], self._operators.between(self._D, self._D))
+        return D, Slope(total[3], total[4], total[5]), total[6]
+
+    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
+        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
+        w = self._newton
+        for name in ("z", "p", "q"):
+            w[name].fill(0)
+        W = self._operators.curved(model, self._D, tau)
+        arrays = (W, self._U, self._D, w["g"], w["r"], w["u"], w["free"])
+        return self._cg(_kernels().cg_start, model, UD, inverse, arrays, tau, sigma)
+
+    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
+        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
+        w = self._newton
+        arrays = (self._operators.curved(model, w["u"]), self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
+        return self._cg(_kernels().cg_step, model, Uu, inverse, arrays, alpha, beta)
+
+    def project(self) -> tuple[Slope, Array, tuple[Array, ...]]:
+        """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
+        w = self._newton
+        parts = self._spread(_kernels().project, 3 * self.sweep_cost, (self._U, self._D, w["g"], w["z"]))
+        total = [_total(parts, which) for which in range(4)]
+        z, D = w["z"], self._D
+        return Slope(total[0], total[2], total[3], self._operators.between(z, z)), total[1], self._operators.between(D, z)
+
+    def combine(self, tau: float, stretch: float = 1.0) -> Sums:
+        """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
+        arrays = (self._U, self._D, self._newton["z"])
+        parts = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
+        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along())
+
+    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
+        small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
+        parts = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
+        u = self._newton["u"]
+        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2), self._operators.between(u, u))
+
+    def preconditioner(self, model: RowModel, floor: float) -> Array:
+        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
+        S, delta, kappa = self._operators.curvature(model)
+        if delta is not None and kappa is not None:
+            S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
+        return self.small.inverse(S, floor, 1e4 * float(np.finfo(self.dtype).tiny))
+
+    # -- everything but descent ----------------------------------------------------------------------------------
+
+    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
+
+        `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
+        """
+        U, pull = self.codes, (model.M / self.scale).astype(self.dtype)
+        gain, loss = self._operators.split(model, U)
+
+        def task(X: Any, at: int, lo: int, hi: int) -> None:
+            for i in range(lo, hi, 4096):
+                j = min(i + 4096, hi)
+                part = slice(at + i, at + j)
+                U[part] = rule(U[part], X[i:j] @ pull + gain[part], loss[part])
+
+        for at, X in self._slabs():
+            spread(partial(task, X, at), X.shape[0], self.product_cost)
+        return self.sums()
+
+    def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Array:
+        """Codes that minimise the model row by row, without coupling and operators (convex: solved to rounding)."""
+        pull, ties = (model.M / self.scale).astype(self.dtype), ties or Ties(None)
+        work = self.product_cost + _TRANSFORM_SWEEPS * self.sweep_cost
+        codes = self._new()
+        small = (ties.lengths, pull, np.ascontiguousarray(model.S))
+        self._with_X(
+            _kernels().solve_rows, work, (ties.pull, ties.weight, codes), *small, last=(_TRANSFORM_SWEEPS,)
+        )
+        return codes
+
+    def residual2(self, Vt: Array) -> float:
+        """||X - UV||^2 from the residuals themselves."""
+        U, V = self.codes, Vt.T.astype(self.dtype)
+        block = max(1, _RESIDUAL // self.shape[1])
+
+        def task(X: Any, at: int, lo: int, hi: int) -> float:
+            total = 0.0
+            for i in range(lo, hi, block):
+                j = min(i + block, hi)
+                R = U[at + i : at + j] @ V
+                R -= _dense(X[i:j]) / self.dtype.type(self.scale)
+                total += float(np.vdot(R, R))
+            return total
+
+        work = 2.0 * self.shape[1] * self.k
+        return float(sum(sum(spread(partial(task, X, at), X.shape[0], work * X.shape[0])) for at, X in self._slabs()))
+
+    def gram_residual2(self) -> float | None:
+        """||XX' - UU'||^2 from the residuals, or None where there are too many features for it.
+
+        With R the triangular factor of [X U] (built block by block), this is ``||R_x R_x' - R_u R_u'||^2``: the large
+        numbers cancel before they are squared.
+        """
+        m = self.shape[1]
+        if m > TRIANGLE:
+            return None
+        U = self.codes
+        R: Any = np.empty((0, m + self.k))
+        for at, X in self._slabs():
+            for i in range(0, X.shape[0], 4 * TRIANGLE):
+                here = _dense(X[i : i + 4 * TRIANGLE]).astype(np.float64) / self.scale
+                R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
+        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+
+    def _cast(self, model: RowModel) -> tuple[Any, ...]:
+        """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
+        S, delta, kappa = self._operators.curvature(model)
+        extra = self._operators.pull(model, self.codes) if model.pulls else None
+        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
+
+    def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """U'LD and D'LD for every operator."""
+        return self._operators.between(self._U, self._D), self._operators.between(self._D, self._D)
+
+    def _new(self, dtype: Any = None) -> Array:
+        """An array of the codes' shape, zeros."""
+        return np.zeros((self.shape[0], self.k), dtype or self.dtype)
+
+    def _groups(self) -> Iterator[slice]:
+        """All rows, a group at a time."""
+        for i in range(0, self.shape[0], GROUP):
+            yield slice(i, min(i + GROUP, self.shape[0]))
+
+    def _slabs(self) -> Iterator[tuple[int, Any]]:
+        """Rows of X in their order: the number of the first one, and as many as are at hand at once."""
+        yield 0, self._X
+
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+        """Run a kernel on X and on arrays with a row for each of X's."""
+        return self._spread(kernel, work, (self._source, *arrays), *small, last=last)
+
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+        """Run a kernel on all rows, split among the threads."""
+        block = self._block
+        return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
+
+
+def _kernels() -> Any:
+    """The compiled loops; imported at the first fit, because numba takes longer to import than all else together."""
+    from dspnmf.backends import kernels
+
+    return kernels
+
+
+def _dense(X: Any) -> Array:
+    """A block of rows as an array."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def _total(parts: list[Any], which: int) -> Any:
+    """Sum one result over the threads; a kernel with one result returns it bare."""
+    return sum(part[which] if isinstance(part, tuple) else part for part in parts)
+
+
+def _kernel_view(X: Any) -> Any:
+    """X as the kernels take it: an array, or the three arrays of a CSR matrix; what is read in slabs stays as it is."""
+    if sparse.issparse(X):
+        return read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    return read_only(np.asarray(X)) if isinstance(X, np.ndarray) else X
