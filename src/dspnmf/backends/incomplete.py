@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspnmf._threads import spread
@@ -257,7 +258,7 @@ class SparseCells:
         return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-def _means(sums: Array, counts: Array) -> Array:
+def _means(sums: Array, counts: NDArray[np.integer]) -> Array:
     """Means of columns; that of all known cells where a column has none."""
     overall = float(sums.sum()) / max(int(counts.sum()), 1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)

@@ -137,7 +137,9 @@ class ConjugateGradientRows(Rows, Protocol):
 class MultiplicativeRows(Rows, Protocol):
     """What multiplicative rules ask of rows in addition."""
 
-    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+    def map(
+        self, rule: Callable[[Array, Array, Array], Array], model: RowModel
+    ) -> tuple[Array, Array, tuple[Array, ...]]:
         """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
 
         `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).

@@ -80,6 +80,6 @@ class Multiplicative(Update):
         return objective.value(new), new
 
 
-def mapped(rows: Rows) -> Callable[..., tuple[Array, ...]]:
+def mapped(rows: Rows) -> Callable[..., tuple[Array, Array, tuple[Array, ...]]]:
     """`map` of rows whose backend has declared it (`dspnmf._validation.check_capabilities`)."""
     return cast(MultiplicativeRows, rows).map
