@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf import _validation
 from dspnmf._threads import spread
 from dspnmf._typing import Array, Codes, Matrix, SmallArray, Sparse
 from dspnmf.backends import norms
@@ -134,6 +135,14 @@ class IncompleteData(MemoryData):
     def with_similarity_block(self) -> tuple[IncompleteData, str]:
         """X twice."""
         return self.widened(SIMILARITIES, self._blocks["X"]), SIMILARITIES
+
+    def with_unit_rows(self, scale: float) -> IncompleteData:
+        """Refused: only complete rows have a length."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
+
+    def on_host(self) -> Matrix:
+        """Refused: neighbours are searched among complete rows."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
 
     def column_means(self) -> Array:
         """Means of the known cells of every column."""
@@ -258,7 +267,7 @@ class SparseCells:
         return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-def _means(sums: Array, counts: NDArray[np.integer]) -> Array:
+def _means(sums: NDArray[Any], counts: NDArray[np.integer]) -> Array:
     """Means of columns; that of all known cells where a column has none."""
     overall = float(sums.sum()) / max(int(counts.sum()), 1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspnmf._threads import spread
@@ -86,6 +87,10 @@ class MemoryRows:
             codes, self._pending = self._U, 0.0
         for group in self._groups():
             yield codes[group]
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows."""
+        return self.codes[rows].astype(np.float64)
 
     def restore_codes(self, blocks: Iterable[Array]) -> Array:
         """Codes for `begin`, from blocks of rows in their order."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray
 from dspnmf.backends.row_model import Block, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
@@ -64,6 +65,9 @@ class Rows(Protocol):
 
     def save_codes(self, codes: Codes | None = None) -> Iterator[Array]:
         """Codes for the host (n x k), in blocks of rows: those given, or the current ones, all steps taken."""
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows for the host, in float64 (capability "batches")."""
 
     def restore_codes(self, blocks: Iterable[Array]) -> Codes:
         """Codes for `begin`, from blocks of rows of the host in their order."""
@@ -184,6 +188,15 @@ class Data(Protocol):
 
     def without_features(self) -> Data:
         """One empty column in place of X, for methods that look at operators only."""
+
+    def transposed(self) -> Data:
+        """X' (capability "whole matrix")."""
+
+    def as_float64(self) -> Data:
+        """X in float64 (capability "whole matrix")."""
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Some rows of a block for the host, dense, in float64 (capability "batches")."""
 
     def on_host(self) -> Matrix:
         """X as a NumPy array or CSR matrix (capability "graphs")."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 
 
 class Shelf:

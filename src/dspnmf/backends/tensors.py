@@ -102,7 +102,7 @@ class Device(Place):
     def storing(self, path: Path | None) -> Place:
         """Codes stay on the device."""
         if path is not None:
-            raise ValueError(_validation.CODES_ELSEWHERE.format(path=str(path), place=self.name))
+            raise ValueError(_validation.CODES_ELSEWHERE.format(path=str(path), backend=self.name))
         return self
 
     def rows(self, X: Any, k: int, scale: float) -> Rows:
