@@ -84,6 +84,7 @@ NOT_SEMI_DEFINITE = (
 )
 
 
+NOTHING_KNOWN = "All {shape} cells of X are missing: there is nothing to learn from."
 INCOMPLETE_ROWS = (
     'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
     '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
@@ -189,7 +190,7 @@ def check_data(estimator: Estimator, X: ArrayLike, *, reset: bool) -> tuple[Any,
     if has_missing(estimator, X):
         values = values[~np.isnan(values)]
         if values.size == 0 and X.size == X.shape[0] * X.shape[1]:  # cells a sparse X does not store are known
-            raise ValueError(f"All {X.shape[0]} x {X.shape[1]} cells of X are missing: there is nothing to learn from.")
+            raise ValueError(NOTHING_KNOWN.format(shape=f"{X.shape[0]} x {X.shape[1]}"))
     if values.size == 0:
         return X, 0.0
     low, high = float(values.min()), float(values.max())

@@ -75,14 +75,23 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Missing cells become those of UV, those of the similarities after iterations 1, 2, 4, 8, ..."""
+        renewed = self._complete(Vt)
+        return self._norms(renewed)
+
+    def _complete(self, Vt: SmallArray) -> bool:
+        """Complete the cells after one more iteration; whether those of the similarities, too."""
         self._iterations += 1
         renewed = self._twice and self._iterations & (self._iterations - 1) == 0
         self._cells.complete(self.codes, Vt[: len(self._means)] * self.scale, renewed)
+        return renewed
+
+    def _norms(self, renewed: bool) -> dict[str, BlockNorms]:
+        """Norms of the blocks as they are."""
         gram_norm2 = partial(self._cells.gram_norm2, self.scale)
         if renewed:
             self._gram_norm2 = gram_norm2(SIMILARITIES)
-        X = BlockNorms(self._known2 + self._cells.squares() / self.scale**2, partial(gram_norm2, "X"))
         now = self._gram_norm2
+        X = BlockNorms(self._known2 + self._cells.squares() / self.scale**2, partial(gram_norm2, "X"))
         return {"X": X, **({SIMILARITIES: BlockNorms(0.0, lambda: now)} if self._twice else {})}
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Codes:
