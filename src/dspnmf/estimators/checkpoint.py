@@ -120,8 +120,8 @@ class Checkpoint:
                 point = self._point(archive, about, rows) if same else None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise ValueError(
-                f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left as "
-                "it is: delete it to begin anew, or pass another path."
+                f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
+                "as it is: delete it to begin anew, or pass another path."
             ) from error
         if difference:
             raise ValueError(

@@ -5,15 +5,18 @@ It is replaced as a whole when a fit is done, and saved and loaded as such (`dsp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dspnmf._typing import Array, Matrix
+import numpy as np
+from scipy import sparse
+
+from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf.backends.row_model import Completion
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainingRows:
     """Rows of the fit that new rows are tied to (methods with graphs)."""
 
@@ -23,7 +26,7 @@ class TrainingRows:
     edge_length: float | None = None  # mean distance of tied rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchSums:
     """What is left of the rows of earlier batches."""
 
@@ -37,7 +40,7 @@ class BatchSums:
     rows_only: bool  # whether these sums say all: no labels, no missing cells
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TransformState:
     """The problem that a new row poses: ``min_u 1/2 u S u' - x M u'`` over u >= 0, and its ties."""
 
@@ -49,3 +52,49 @@ class TransformState:
     training: TrainingRows | None = None
     completion: Completion | None = None
     batches: BatchSums | None = None
+
+    def faults(self, k: int, m: int) -> Iterator[str]:
+        """What is wrong with arrays that came out of a file, for k components and m features.
+
+        The compiled loops do not check their indices, so arrays that do not fit each other must never reach them.
+        """
+        similarity = self.parameters.get("similarity")
+        width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m  # rows, and these at unit length
+        expected: dict[str, tuple[object, tuple[int | None, ...]]] = {
+            "unit": (self.unit, (k,)),
+            "curvature": (self.curvature, (k, k)),
+            "pull": (self.pull, (width, k)),
+        }
+        if self.training is not None:
+            n = len(self.training.codes) if np.ndim(self.training.codes) else None
+            expected |= {"training codes": (self.training.codes, (n, k)), "training data": (self.training.data, (n, m))}
+        if self.completion is not None:
+            expected |= {"V'": (self.completion.Vt, (m, k)), "column means": (self.completion.column_means, (m,))}
+        if self.batches is not None:
+            held = np.shape(self.batches.Vt)[0] if np.ndim(self.batches.Vt) else None
+            sums = self.batches
+            expected |= {"sums V'": (sums.Vt, (held, k)), "sums P": (sums.P, (held, k)), "sums Q": (sums.Q, (k, k))}
+            if sums.rows_only and held != width:
+                yield f"sums V' has {held} rows, but must have {width}"
+            for name, number in (("norm2", sums.norm2), ("mass", sums.mass), ("code", sums.code)):
+                if not (isinstance(number, float) and np.isfinite(number) and number >= 0):
+                    yield f"{name} is {number!r}, but must be a finite number >= 0"
+        for name, (array, shape) in expected.items():
+            yield from _array_faults(name, array, shape)
+        if not (isinstance(self.scale, float) and np.isfinite(self.scale) and self.scale > 0):
+            yield f"scale is {self.scale!r}, but must be a finite number > 0"
+
+
+def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...]) -> Iterator[str]:
+    """What is wrong with one array: its kind, its shape, or what it holds."""
+    if not (isinstance(array, np.ndarray) or sparse.issparse(array)):
+        yield f"{name} is a {type(array).__name__}, but must be an array"
+        return
+    if np.shape(array) != shape:
+        yield f"{name} has shape {np.shape(array)}, but must have {shape}"
+    if array.dtype not in (np.float32, np.float64):
+        yield f"{name} has dtype {array.dtype}, but must be float32 or float64"
+        return
+    values = array.data if sparse.issparse(array) else array
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        yield f"{name} has entries that are negative or not finite"

@@ -12,6 +12,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from dspnmf.backends.row_model import Completion
+from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
+
 _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of its types may begin
     "ObjectNode": ("dspnmf.", "sklearn."),
     "DictNode": ("builtins.dict",),
@@ -28,6 +31,7 @@ _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of 
     "SparseMatrixNode": ("scipy.sparse.",),
 }
 _SPARSE = tuple(f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csr", "csc") for form in ("array", "matrix"))
+_STATES = (TransformState, TrainingRows, BatchSums, Completion)  # what fitted models keep
 _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselves
     f"sklearn.model_selection._split.{name}"
     for name in ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit", "LeaveOneOut")
@@ -60,8 +64,8 @@ def name_of(kind: type) -> str:
 
 
 def trusted() -> list[str]:
-    """Types that are let through beside those skops knows to be harmless."""
-    return [*own(), *_SPARSE, *_SPLITTERS]
+    """Types that are let through in addition to those skops knows to be harmless."""
+    return [*own(), *map(name_of, _STATES), *_SPARSE, *_SPLITTERS]
 
 
 def refused(schema: Any, file: Any) -> list[str]:
