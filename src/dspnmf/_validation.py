@@ -84,6 +84,10 @@ NOT_SEMI_DEFINITE = (
 )
 
 
+DAMAGED_MODEL = (
+    "This model holds a pull for {held} features, but the rows have {needed}: it is damaged or was changed by hand. "
+    "Load it again, or fit it again."
+)
 NOTHING_KNOWN = "All {shape} cells of X are missing: there is nothing to learn from."
 INCOMPLETE_ROWS = (
     'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
