@@ -83,6 +83,7 @@ CODES_ELSEWHERE = (
     "codes={path!r} asks for codes in a file, but X is {place}, and so will the codes be: leave `codes` out, "
     "and save what comes back."
 )
+ALL_MISSING = "All {n} x {m} cells of X are missing: there is nothing to learn from."
 TENSOR_LAYOUT = "X is a tensor with layout {layout}: pass a dense tensor, or X.to_sparse_csr()."
 TENSOR_DTYPE = "X is a tensor of {dtype}, but codes need float32 or float64: pass X.float() or X.double()."
 TENSOR_DEVICE = (
@@ -195,7 +196,7 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     if has_missing(estimator, X):
         values = values[~np.isnan(values)]
         if values.size == 0 and X.size == X.shape[0] * X.shape[1]:  # cells a sparse X does not store are known
-            raise ValueError(f"All {X.shape[0]} x {X.shape[1]} cells of X are missing: there is nothing to learn from.")
+            raise ValueError(ALL_MISSING.format(n=X.shape[0], m=X.shape[1]))
     if values.size == 0:
         return X, 0.0
     low, high = float(values.min()), float(values.max())
@@ -208,9 +209,14 @@ def _values(X: Any) -> NDArray[Any]:
     return X.data if sparse.issparse(X) else X
 
 
+def takes_missing(estimator: Any) -> bool:
+    """Whether the estimator takes NaN for a missing cell."""
+    return getattr(estimator, "missing", "error") == "mask"
+
+
 def has_missing(estimator: Any, X: Any) -> bool:
     """Whether cells of X are NaN, and the estimator takes that for missing."""
-    return getattr(estimator, "missing", "error") == "mask" and bool(_values(X).size) and np.isnan(_values(X).min())
+    return takes_missing(estimator) and bool(_values(X).size) and np.isnan(_values(X).min())
 
 
 def first_bad_cell(X: Any, *, skip: bool = False) -> tuple[int, int, float]:
