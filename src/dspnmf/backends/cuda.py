@@ -17,7 +17,7 @@ import torch
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, Tiles
+from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, Tiles, as_step
 from dspnmf.backends.memory_rows import TRIANGLE
 from dspnmf.backends.row_model import (
     GROUP,
@@ -118,8 +118,7 @@ class DeviceRows:
         """The codes (k x n), all steps taken."""
         U = self._w["U"]
         if not (isinstance(self._pending, float) and self._pending == 0.0):
-            step = torch.as_tensor(self._pending, device=U.device).to(U.dtype)
-            U.copy_(torch.clamp(U + step * self._w["D"], min=0))
+            U.copy_(torch.clamp(U + as_step(self._pending, U) * self._w["D"], min=0))
             self._pending = 0.0
         return U
 

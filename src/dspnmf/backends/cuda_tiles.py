@@ -41,6 +41,11 @@ def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
     return torch.where(diagonal > rounding * diagonal.max(), 1 / diagonal, 0.0)
 
 
+def as_step(t: Scalar, codes: Tensor) -> Tensor:
+    """A step where the codes are and in their precision; nothing waits for the device."""
+    return t.to(codes.dtype) if isinstance(t, Tensor) else torch.full((), t, dtype=codes.dtype, device=codes.device)
+
+
 class Tiles(Protocol):
     """The work on codes; D, g, r, ... are changed in place. Sums are returned."""
 
@@ -154,7 +159,7 @@ class PlainTiles:
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
         """The residual on the free entries."""
         U, D, kind = w["U"], w["D"], w["U"].dtype
-        tau, sigma = (torch.as_tensor(step, device=U.device).to(kind) for step in steps)
+        tau, sigma = (as_step(step, U) for step in steps)
         D.mul_(torch.where(U + D == 0, sigma, tau))
         slope = S.to(kind) @ (U + D) + C.to(kind) @ U - w["G"]
         w["free"].copy_((U + D > 0) | (slope < 0))
@@ -169,7 +174,7 @@ class PlainTiles:
         if first:
             for name in ("z", "p", "q"):
                 w[name].zero_()
-        alpha, beta = (torch.as_tensor(step, device=w["U"].device).to(kind) for step in steps)
+        alpha, beta = (as_step(step, w["U"]) for step in steps)
         curved = S.to(kind) @ w["u"] + C.to(kind) @ w["U"]
         curved = curved if W is None else curved + W
         w["p"].mul_(beta).add_(w["u"])
@@ -196,8 +201,7 @@ class PlainTiles:
     def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
         """Entry by entry."""
         U, D = w["U"], w["D"]
-        tau = torch.as_tensor(tau, device=U.device).to(U.dtype)
-        D.copy_(torch.maximum(stretch * (D + tau * w["z"]), -U))
+        D.copy_(torch.maximum(stretch * (D + as_step(tau, U) * w["z"]), -U))
         return [_gram(U, D), _gram(D, D)]
 
     def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
