@@ -234,7 +234,7 @@ def test_curves_that_no_rows_take(device: str) -> None:
             rows.look(RowModel(np.eye(K), np.ones((M, K)), curves=curves), 1)
 
 
-# -- data ---------------------------------------------------------------------------------------------------------------
+# -- data --------------------------------------------------------------------------------------------------------------
 
 
 @on_devices
@@ -371,11 +371,11 @@ def test_codes_in_a_file() -> None:
 
     backend = AnyDevice(torch.device("cpu"))
     assert backend.storing(None) is backend
-    with pytest.raises(ValueError, match="codes.npy"):
+    with pytest.raises(ValueError, match=r"codes\.npy"):
         backend.storing(Path("codes.npy"))
 
 
-# -- missing cells ------------------------------------------------------------------------------------------------------
+# -- missing cells -----------------------------------------------------------------------------------------------------
 
 
 @on_devices
@@ -424,7 +424,7 @@ def test_new_rows_with_missing_cells(device: str, layout: str, dtype: Any) -> No
         assert np.abs(found - known).max() <= (1e-6 if dtype == np.float64 else 1e-3) * np.abs(known).max()
 
 
-# -- batches ------------------------------------------------------------------------------------------------------------
+# -- batches -----------------------------------------------------------------------------------------------------------
 
 
 @on_devices
