@@ -21,7 +21,7 @@ from scipy.io import loadmat
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from dspnmf._validation import FLAG, Allowed, number, one_of, whole
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 
 Indices = NDArray[np.intp]
 Folder = str | os.PathLike[str] | None

@@ -20,7 +20,7 @@ from sklearn.metrics import euclidean_distances, pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
 from dspnmf._validation import Allowed, either, number, one_of, whole
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 
 Indices = NDArray[np.intp]
 

@@ -13,8 +13,8 @@ from sklearn.manifold import trustworthiness as _trustworthiness
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_consistent_length
 
-from dspnmf.backends import ArrayRows
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
+from dspnmf.backends.norms import gram_norm2
 
 
 def structure_error(X: Any, Z: Any) -> float:
@@ -30,7 +30,7 @@ def structure_error(X: Any, Z: Any) -> float:
     0.0
     """
     X, Z = _pair(X, Z)
-    gram = ArrayRows(X, 1).gram_norm2()
+    gram = gram_norm2(X)
     codes = float(np.linalg.norm(Z.T @ Z) ** 2)
     if gram == 0:
         return 0.0

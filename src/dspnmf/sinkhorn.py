@@ -30,7 +30,7 @@ import numpy as np
 from scipy import special
 
 from dspnmf._threads import spread, team
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.solvers.multiplicative import ratio
 
 _BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache

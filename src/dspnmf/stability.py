@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 
 
 def match(V1: Any, V2: Any) -> tuple[NDArray[np.intp], Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,8 @@ def test_codes_come_and_go(device: str, dtype: Any) -> None:
     pair.device.look(moved(model_of("none"), pair.device), 2)
     pair.device.step(0.5)
     before = np.concatenate(list(pair.device.save_codes()))
+    some = np.array([5, 0, N - 1])
+    np.testing.assert_array_equal(pair.device.some_codes(some), before[some].astype(np.float64))
     pair.device.release()
     np.testing.assert_array_equal(np.concatenate(list(pair.device.save_codes())), before)
     pair.device.begin(before)
@@ -252,12 +255,19 @@ def test_facts(device: str, layout: str, dtype: Any, holes: bool) -> None:
     for scale in (1.0, SCALE):
         assert found.norm2(scale) == pytest.approx(known.norm2(scale), rel=rtol)
         assert found.gram_norm2(scale) == pytest.approx(known.gram_norm2(scale), rel=rtol)
-    host = found.on_host()
-    assert type(host) is type(X)
-    np.testing.assert_array_equal(*(A.toarray() if layout == "csr" else A for A in (host, X)))
+    some = np.array([3, 0, N - 1])
+    np.testing.assert_array_equal(found.some_rows(some), known.some_rows(some))
+    if holes:
+        for call in (found.on_host, partial(found.with_unit_rows, 1.0)):
+            with pytest.raises(ValueError, match="needs complete rows"):
+                call()
+    else:
+        host = found.on_host()
+        assert type(host) is type(X)
+        np.testing.assert_array_equal(*(A.toarray() if layout == "csr" else A for A in (host, X)))
     wide, name = found.with_similarity_block()
     assert wide.gram_norm2(SCALE, name) == pytest.approx(known.gram_norm2(SCALE), rel=rtol)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match="not capable of 'svd'"):
         found.singular_vectors(2, np.random.RandomState(0))
 
 

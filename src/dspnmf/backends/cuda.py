@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
@@ -137,6 +138,10 @@ class DeviceRows:
         U = self.codes if codes is None else codes
         for i in range(0, self.shape[0], GROUP):
             yield U[:, i : i + GROUP].T.contiguous().cpu().numpy()
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows, copied."""
+        return self.codes[:, torch.from_numpy(rows).to(self._X.device)].T.double().cpu().numpy()
 
     def restore_codes(self, blocks: Iterable[Array]) -> Tensor:
         """Codes for `begin`, from blocks of rows of the host in their order."""

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends import norms
@@ -22,13 +23,13 @@ from dspnmf.backends.csr_tensors import (
 )
 from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
-from dspnmf.backends.protocol import Backend, Data
+from dspnmf.backends.protocol import Backend, Data, OptionalData
 from dspnmf.backends.row_model import X_BLOCK, Block, Operator
 
 _TILE = 4096  # width of a tile of X'X
 
 
-class CudaData:
+class CudaData(OptionalData):
     """A checked X on a device, dense or CSR, and columns it was widened by."""
 
     def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
@@ -120,9 +121,12 @@ class CudaData:
         """Means of the columns."""
         return (column_sums(self._blocks["X"]) / self.shape[0]).cpu().numpy()
 
-    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
-        """Not on a device: the backend does not declare it."""
-        raise NotImplementedError
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Some rows of a block, copied: dense, in float64."""
+        X = self._blocks[block]
+        if is_csr(X):
+            return csr_on_host(X)[rows].astype(np.float64).toarray()
+        return X[torch.from_numpy(rows).to(X.device)].double().cpu().numpy()
 
 
 def moments(X: Tensor, unit: float) -> tuple[float, float]:

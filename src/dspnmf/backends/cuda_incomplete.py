@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
-from dspnmf._typing import Array
+from dspnmf import _validation
+from dspnmf._typing import Array, Matrix
 from dspnmf.backends.csr_tensors import csr_on_host, csr_with_values, is_csr, row_numbers, transposition
 from dspnmf.backends.cuda import CHUNK, DeviceRows
 from dspnmf.backends.cuda_data import CudaData, column_sums, gram_norm2
@@ -42,6 +43,14 @@ class IncompleteCudaData(CudaData):
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, missing cells at the means of their columns."""
         return super().gram_norm2(scale, "X" if block == SIMILARITIES else block)
+
+    def with_unit_rows(self, scale: float) -> IncompleteCudaData:
+        """Refused: only complete rows have a length."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
+
+    def on_host(self) -> Matrix:
+        """Refused: neighbours are searched among complete rows."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
 
     def column_means(self) -> Array:
         """Means of the known cells of every column."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
-from sklearn.base import BaseEstimator
 
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike
@@ -37,7 +36,7 @@ class HostTensorBackend(MemoryBackend):
 
     name = "a CPU tensor"
 
-    def check(self, estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Data:
+    def check(self, estimator: _validation.Estimator, X: Tensor, *, reset: bool) -> Data:
         """As for NumPy arrays."""
         X = _usable(X)
         return super().check(estimator, csr_on_host(X) if is_csr(X) else X.numpy(), reset=reset)
@@ -71,10 +70,10 @@ class CudaBackend:
     def storing(self, codes_path: Path | None) -> Backend:
         """Codes stay on the device."""
         if codes_path is not None:
-            raise ValueError(_validation.CODES_ELSEWHERE.format(path=str(codes_path), place=self.name))
+            raise ValueError(_validation.CODES_ELSEWHERE.format(path=str(codes_path), backend=self.name))
         return self
 
-    def check(self, estimator: BaseEstimator, X: Tensor, *, reset: bool) -> Data:
+    def check(self, estimator: _validation.Estimator, X: Tensor, *, reset: bool) -> Data:
         """Device, layout, precision, then the smallest and largest value in one transfer."""
         if X.device.type not in self.kinds:
             raise ValueError(_validation.TENSOR_DEVICE.format(device=X.device))
@@ -112,7 +111,7 @@ class CupyBackend(CudaBackend):
         super().__init__(torch.device("cuda"))
         self.name = "a CuPy array"
 
-    def check(self, estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Data:
+    def check(self, estimator: _validation.Estimator, X: ArrayLike, *, reset: bool) -> Data:
         """As a tensor."""
         X = torch.utils.dlpack.from_dlpack(X)
         self._device = X.device
@@ -167,7 +166,7 @@ def _known_range(X: Tensor) -> tuple[float, float]:
     if smallest <= largest:
         return smallest, largest
     if values.numel() == X.shape[0] * X.shape[1]:  # cells that a CSR tensor does not store are known
-        raise ValueError(_validation.ALL_MISSING.format(n=X.shape[0], m=X.shape[1]))
+        raise ValueError(_validation.NOTHING_KNOWN.format(shape=f"{X.shape[0]} x {X.shape[1]}"))
     return 0.0, 0.0
 
 

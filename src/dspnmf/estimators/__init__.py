@@ -3,25 +3,14 @@
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.frnmf import FRNMF
 from dspnmf.estimators.gdnmf import GDNMF
-from dspnmf.estimators.gnmf import GNMF, NPNMF
+from dspnmf.estimators.gnmf import GNMF
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.npe import NPE
+from dspnmf.estimators.npnmf import NPNMF
+from dspnmf.estimators.nsnmf import NSNMF
 from dspnmf.estimators.onmf import ONMF
 from dspnmf.estimators.sdnmf import SDNMF
 from dspnmf.estimators.spnmf import SPNMF
-from dspnmf.estimators.symnmf import NSNMF, SymNMF
+from dspnmf.estimators.symnmf import SymNMF
 
-__all__ = [
-    "DSPNMF",
-    "FRNMF",
-    "GDNMF",
-    "GNMF",
-    "NMF",
-    "NPE",
-    "NPNMF",
-    "NSNMF",
-    "ONMF",
-    "SDNMF",
-    "SPNMF",
-    "SymNMF",
-]
+__all__ = ["DSPNMF", "FRNMF", "GDNMF", "GNMF", "NMF", "NPE", "NPNMF", "NSNMF", "ONMF", "SDNMF", "SPNMF", "SymNMF"]

@@ -16,7 +16,7 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.svm import SVC
 
 from dspnmf import DSPNMF, datasets, metrics
-from dspnmf.backends import ArrayRows
+from dspnmf.backends.norms import gram_norm2, norm2
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
 from dspnmf.selection.grid import natural_weight
@@ -70,8 +70,7 @@ def _curve(run: Run, X: Any) -> dict[str, float]:
     begin = time.perf_counter()
     history = model.fit(X).objective_history_
     seconds = time.perf_counter() - begin
-    rows = ArrayRows(X, 1)
-    rounding = 1e-12 * (rows.norm2() + rows.gram_norm2())
+    rounding = 1e-12 * (norm2(X) + gram_norm2(X))
     shown = np.unique(np.append(0, np.geomspace(1, CURVE_LENGTH, _CURVE_POINTS).round().astype(int)))
     return {
         **{f"objective@{i:04d}": float(history[i]) for i in shown},

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dspnmf.backends.dispatch import on_host
+from dspnmf.backends.memory import on_host
 from dspnmf.persistence._note import ModelFileError
 from dspnmf.persistence._trust import own
 

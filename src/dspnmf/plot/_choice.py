@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 from sklearn.utils.validation import check_is_fitted
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.plot import _look
 
 _LABELS = 9  # ticks that have room

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.metrics import structure_error
 from dspnmf.plot import _look
 

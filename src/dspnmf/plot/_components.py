@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.metrics import component_correlation
 from dspnmf.plot import _look
 

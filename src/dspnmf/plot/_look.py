@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dspnmf.backends.dispatch import on_host
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
+from dspnmf.backends.memory import on_host
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "^", "x", "+")  # the next one when the colours are used up; triangles are hollow

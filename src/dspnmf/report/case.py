@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from dspnmf.estimators import NMF
 
 if TYPE_CHECKING:
-    from dspnmf.backends.row_model import Array
+    from dspnmf._typing import Array
     from dspnmf.io import Table
 
 NEAR = 2000  # rows at most for what needs all distances between them

@@ -15,7 +15,7 @@ from dspnmf.report.images import picture
 from dspnmf.report.texts import capital, cut
 
 if TYPE_CHECKING:
-    from dspnmf.backends.row_model import Array
+    from dspnmf._typing import Array
     from dspnmf.report.case import Case, Fit
 
 MOST = 40  # components drawn; the scatter plot has all

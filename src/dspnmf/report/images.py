@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from dspnmf.backends.row_model import Array
+    from dspnmf._typing import Array
 
 LARGEST = 400  # pixels of a side; beyond, neighbours are averaged
 # From nothing to the largest number, evenly in lightness; the blues of the page.
