@@ -12,7 +12,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -27,7 +26,7 @@ from scipy import io as sio
 from scipy import sparse
 
 import fuzz_files
-from dspnmf.io import ReadError, Table, _hdf5_child, arrays, hdf5, limits, matfile, read, stores
+from dspnmf.io import ReadError, Table, _child, child_process, hdf5, limits, numpy_files, read, zarr_store
 
 X = np.random.default_rng(0).random((6, 4)).round(2)
 THIN = sparse.csr_array(np.where(X > 0.5, X, 0))
@@ -72,7 +71,7 @@ def test_large_npy_stays_in_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
 def test_large_arrays_stay_in_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """The same for HDF5 datasets and Zarr arrays, which are what a fit takes."""
-    for module in (hdf5, stores):
+    for module in (hdf5, zarr_store):
         monkeypatch.setattr(module, "IN_MEMORY", 10)
     if kind == "h5":
         found = read(write_hdf5(tmp_path / "x.h5", X=X)).X
@@ -129,14 +128,14 @@ def test_matrix_market(tmp_path: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("entries", "says"),
     [
-        ("2 2 1\n1 1\n", "line 3 has 2 numbers, but must have 3"),
-        ("2 2 1\n1 x 1\n", "line 3: 'x' is no number"),
-        ("2 2 1\n1 3 1\n", "a place is outside the shape"),
-        ("2 2 1\n1.5 1 1\n", "no whole number"),
-        ("2 2 2\n1 1 1  \n\n", "it has 1 entries, but its header claims 2"),
-        ("2 2 9999999\n1 1 1\n", "claims 9,999,999 entries, but has only"),
-        ("1000000000000 2 1\n1 1 1\n", "claims to hold 1,000,000,000,000 numbers"),
-        ("2 2\n1 1 1\n", "line 2 must have 3 sizes"),
+        ("2 2 1\n1 1\n", "cannot be read .Line 3: Invalid floating-point value"),
+        ("2 2 1\n1 x 1\n", "Line 3: Invalid integer value"),
+        ("2 2 1\n1 3 1\n", "Line 3: Column index out of bounds"),
+        ("2 2 1\n1.5 1 1\n", "Line 3: Invalid integer value"),
+        ("2 2 2\n1 1 1  \n\n", "Truncated file. Expected another 1 lines"),
+        ("2 2 9999999\n1 1 1\n", "it claims to hold 2 x 2 numbers, 240 MB in memory, but has only"),
+        ("1000000000000 2 1\n1 1 1\n", "claims to hold 1,000,000,000,000 x 2 numbers"),
+        ("2 2\n1 1 1\n", "it cannot be read .Invalid integer value"),
     ],
 )
 def test_matrix_market_errors(tmp_path: Path, entries: str, says: str) -> None:
@@ -162,9 +161,9 @@ def test_matlab(tmp_path: Path, packed: bool) -> None:
     sio.savemat(path, {"S": sparse.csc_array(THIN)}, do_compression=packed)
     assert np.array_equal(read(path).X.toarray(), THIN.toarray())
     sio.savemat(path, {"C": X * 1j, "note": "a" * 9}, do_compression=packed)
-    with pytest.raises(ReadError, match="no array of samples x features"):
+    with pytest.raises(ReadError, match="'C' holds 'complex128', but must hold real numbers"):
         read(path)
-    with pytest.raises(ReadError, match="'note' does not hold real numbers"):
+    with pytest.raises(ReadError, match="'note' holds 'char', but must hold real numbers"):
         read(path, variable="note")
 
 
@@ -240,24 +239,51 @@ def test_hdf5_opens_no_other_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("script", "seconds"), [("import os; os.abort()", 60.0), ("while True: pass", 0.5)])
-def test_hdf5_may_crash_or_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, seconds: float) -> None:
-    """When the HDF5 library crashes or hangs on a file, the program goes on with an error that names the file."""
+@pytest.mark.parametrize("name", ["x.h5", "x.mat", "x.mtx"])
+def test_child_may_crash_or_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, seconds: float, name: str
+) -> None:
+    """When a library crashes or hangs on a file, the program goes on with an error that names the file."""
     (tmp_path / "child.py").write_text(script)
-    child = SimpleNamespace(__file__=str(tmp_path / "child.py"), BYTES_PER_SECOND=1)
-    monkeypatch.setattr(hdf5, "_hdf5_child", child)
-    monkeypatch.setattr(hdf5, "_WAIT", seconds)
-    with pytest.raises(ReadError, match="the HDF5 library fails on it"):
+    monkeypatch.setattr(_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr(child_process, "_WAIT", seconds)
+    with pytest.raises(ReadError, match="fails on it: it is damaged, or takes too much time or memory"):
+        read(write_hdf5(tmp_path / name, X=X))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[]",
+        '{"arrays": 3}',
+        '{"arrays": {"X": {"shape": [2, 2], "dtype": "<f8"}}, "parts": [["data", "<f8", [9, 9]]]}',
+        '{"arrays": {"X": {"shape": [2, 2], "dtype": "<f8"}}, "parts": [["data", "|O", [2, 2]]]}',
+        '{"arrays": {"X": {"shape": [2, 2], "dtype": "<f8"}}, "parts": [["data", "<f8", [99999999, 9]]]}',
+        '{"arrays": {"X": {"shape": [2, 2], "dtype": "<f8", "sparse": "csr"}}}',
+    ],
+)
+def test_answers_of_the_child_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    """Whatever the child process sends, it is an array of numbers as announced, or one clear error."""
+    script = f"import sys\nfor line in sys.stdin: print({answer!r} + chr(10) + 'x' * 64, flush=True)"
+    (tmp_path / "child.py").write_text(script)
+    monkeypatch.setattr(_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr(child_process, "_WAIT", 0.5)
+    with pytest.raises(ReadError, match=r"x\.h5"):
         read(write_hdf5(tmp_path / "x.h5", X=X))
 
 
-def test_hdf5_is_limited_to_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request may compute a few seconds, and longer for more bytes."""
+def test_child_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every request may compute a few seconds and take some memory, and more of both for more bytes."""
     resource = pytest.importorskip("resource")
-    asked: list[int] = []
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits[0]))
-    _hdf5_child.allow(0)
-    _hdf5_child.allow(10**9)
-    assert asked[1] - asked[0] in (19, 20, 21)
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append((what, limits[0])))
+    _child.allow(0)
+    small = dict(asked)
+    _child.allow(10**9)
+    large = dict(asked)
+    assert large[resource.RLIMIT_CPU] - small[resource.RLIMIT_CPU] in (49, 50, 51)
+    assert large[resource.RLIMIT_AS] - small[resource.RLIMIT_AS] == 4 * 10**9
+    assert large[resource.RLIMIT_CORE] == 0
 
 
 @pytest.mark.parametrize("thin", [False, True])
@@ -368,7 +394,7 @@ def test_pictures(tmp_path: Path) -> None:
     grey = np.arange(12, dtype="u1").reshape(3, 4)
     colour = np.stack([grey] * 3, -1)
     save_pictures(tmp_path / "a", b__2_png=grey, b__1_tif=colour, a__9_pgm=grey + 1, c_txt_bmp=grey)
-    with pytest.raises(ReadError, match="some pictures are in sub-folders and some are not"):
+    with pytest.raises(ReadError, match="some images are in sub-folders and some are not"):
         read(tmp_path / "a")
     (tmp_path / "a" / "c.txt.bmp").unlink()
     (tmp_path / "a" / "b" / "._2.png").write_bytes(b"what a Mac leaves behind")
@@ -396,12 +422,12 @@ def test_pictures_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"b\.png: it has 4 x 3 pixels, but a\.png has 3 x 4"):
         read(tmp_path)
     (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:50])
-    with pytest.raises(ReadError, match=r"b\.png: it is no readable picture"):
+    with pytest.raises(ReadError, match=r"b\.png: it is not a readable image"):
         read(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ReadError, match="there is no picture in this folder"):
+    with pytest.raises(ReadError, match="there is no image in this folder"):
         read(tmp_path / "empty")
-    with pytest.raises(ReadError, match="it is one picture, which is one sample: name the folder"):
+    with pytest.raises(ReadError, match="it is one image, which is one sample: name the folder"):
         read(tmp_path / "a.png")
 
 
@@ -445,16 +471,14 @@ def test_more_than_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_packed_array_that_never_ends(tmp_path: Path) -> None:
-    """Of a compressed MATLAB array no more is unpacked than its shape needs."""
+    """Of a compressed MATLAB array no more is unpacked than its shape needs, and what follows is an error."""
     parts = struct.pack("<4I", 6, 8, 6, 0) + struct.pack("<2I2i", 5, 8, 2, 3) + struct.pack("<HH4s", 1, 1, b"X")
     parts += struct.pack("<2I", 9, 48) + bytes(48)
     packed = zlib.compress(struct.pack("<2I", 14, len(parts)) + parts + bytes(10**8))
     content = b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + struct.pack("<2I", 15, len(packed)) + packed
     (tmp_path / "x.mat").write_bytes(content)
-    with (tmp_path / "x.mat").open("rb") as opened:
-        file = matfile.MatFile(tmp_path / "x.mat", opened)
-        assert len(file._content(*file.variables["X"][4:6], True, 10**5)) <= 10**5
-    assert read(tmp_path / "x.mat").X.tolist() == np.zeros((2, 3)).tolist()
+    with pytest.raises(ReadError, match="Did not fully consume compressed contents"):
+        read(tmp_path / "x.mat")
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.mat", "x.h5", "x.parquet", "x.csv.gz", "x.mtx", "x.h5ad"])
@@ -463,7 +487,7 @@ def test_cut_off_files(tmp_path: Path, name: str) -> None:
     sample = next(content for kind, content in fuzz_files.whole_files().items() if kind.endswith(name[1:]))
     assert isinstance(sample, bytes)
     (tmp_path / name).write_bytes(sample[: len(sample) // 2])
-    with pytest.raises(ReadError, match=r"cut off|complete|entries|numbers, but must|is no number"):
+    with pytest.raises(ReadError, match=r"cut off|complete|entries|numbers"):
         read(tmp_path / name)
 
 
@@ -495,7 +519,7 @@ def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
     np.save(tmp_path / "data.npy", X)
     with pytest.raises(ReadError, match=r"label='y' means nothing for a \.npy file: it takes no options"):
         read(tmp_path / "data.npy", label="y")
-    with pytest.raises(ReadError, match="it is no file, but a pipe or a device"):
+    with pytest.raises(ReadError, match="it is not a file, but a pipe or a device"):
         read("/dev/null" if os.name == "posix" else "NUL")
 
 
@@ -528,7 +552,7 @@ def test_archives_write_nothing(tmp_path: Path) -> None:
         archive.writestr("../../out.npy", fuzz_files.whole_files()["c.npy"])
     assert read(tmp_path / "x.npz").X.shape == (fuzz_files.ROWS, fuzz_files.COLUMNS)
     assert [file.name for file in tmp_path.iterdir()] == ["x.npz"]
-    assert arrays.IN_MEMORY == limits.IN_MEMORY
+    assert numpy_files.IN_MEMORY == limits.IN_MEMORY
 
 
 def test_published_files(data_folder: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dspnmf.io import ReadError, Table, quick, read, write_codes
+from dspnmf.io import ReadError, Table, read, text, write_codes
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -132,18 +132,18 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "says"),
     [
-        ("a,b\n1,2\n3\n", {}, "line 3 has 1 cell, but the rows above have 2 (parted by ',')"),
+        ("a,b\n1,2\n3\n", {}, "line 3 has 1 cell, but the rows above have 2 (separated by ',')"),
         ("a,b\n1,2\n\n3,4,5\n", {}, "line 4 has 3 cells"),
-        ("a,b\n1,2\n1,x\n1,3\n", {}, "line 3, column 'b': 'x' is no number, but 2 of the column's 3 values are"),
-        ("a,b\n" + "1,2\n" * 500 + "1,1_0\n", {}, "line 502, column 'b': '1_0' is no number"),
-        ("a,b\n" + "1,x\n" * 300 + "1,2\n" * 301, {}, "line 2, column 'b': 'x' is no number, but 301"),
+        ("a,b\n1,2\n1,x\n1,3\n", {}, "line 3, column 'b': 'x' is not a number, but 2 of the column's 3 values are"),
+        ("a,b\n" + "1,2\n" * 500 + "1,1_0\n", {}, "line 502, column 'b': '1_0' is not a number"),
+        ("a,b\n" + "1,x\n" * 300 + "1,2\n" * 301, {}, "line 2, column 'b': 'x' is not a number, but 301"),
         (
             "a,b,c\n1,2,3\n1,x,y\n1,3,4\n",
             {},
-            "column 'b': 'x' is no number, but 2 of the column's 3 values are. There are more in 'c'",
+            "column 'b': 'x' is not a number, but 2 of the column's 3 values are. There are more in 'c'",
         ),
-        ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is no number"),
-        ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is no UTF-8 text, at line 2, byte 3 (0xe9)"),
+        ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is not a number"),
+        ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is not UTF-8 text, at line 2, byte 3 (0xe9)"),
         ("a,b\n1,2\n\0", {}, "line 3 has a zero byte"),
         ("", {}, "it is empty"),
         ("\n\n# nothing\n", {}, "it has no rows"),
@@ -152,7 +152,7 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
         ('a,b\n1,"2\n', {}, "the row that begins in line 2 cannot be split"),
         ("kind,a\n1,2\n", {"label": "kinds"}, "it has no column 'kinds'. Is it 'kind'? Correct label."),
         ("a,b\n1,2\n", {"index": "zzz"}, "it has no column 'zzz'. Its columns: 'a', 'b'. Correct index."),
-        ("a,a\n1,2\n", {"label": "a"}, "label='a' is not clear: columns 1 and 2 have that name"),
+        ("a,a\n1,2\n", {"label": "a"}, "label='a' is ambiguous: columns 1 and 2 have that name"),
         ("a,b\n1,2\n", {"label": "a", "index": "a"}, "index and label both name the column 'a'"),
         ("a,b\n1,2\n", {"delimiter": "ab"}, "delimiter='ab' must be one character"),
         ("a,b\n1,2\n", {"variable": "X"}, "variable='X' means nothing for a text file"),
@@ -209,23 +209,23 @@ def test_quick_and_exact_ways_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """PyArrow and the exact way read the same, and where it fails the error is the exact one."""
     content = "id,a,b,note\n" + "".join(f"s{i},{i / 7},{'' if i % 3 else i},t{i % 2}\n" for i in range(500))
     exact = table(tmp_path, content)
-    monkeypatch.setattr(quick, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text, "_WORTHWHILE", 0)
     seen = []
-    way = quick.read
-    monkeypatch.setattr(quick, "read", lambda *given: seen.append(way(*given)) or seen[-1])
+    way = text._quickly
+    monkeypatch.setattr(text, "_quickly", lambda *given: seen.append(way(*given)) or seen[-1])
     fast = table(tmp_path, content)
     assert seen[-1] is not None
     assert np.array_equal(fast.X, exact.X, equal_nan=True)
     assert fast.index.tolist() == exact.index.tolist()
     assert fast.columns["note"].tolist() == exact.columns["note"].tolist()
-    assert "line 502, column 'a': 'oops' is no number" in refusal(tmp_path, content + "t,oops,1,x\n")
+    assert "line 502, column 'a': 'oops' is not a number" in refusal(tmp_path, content + "t,oops,1,x\n")
     assert "line 502 has 2 cells" in refusal(tmp_path, content + "t,1\n")
     assert seen[-2:] == [None, None]
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read without PyArrow, whatever their size."""
-    monkeypatch.setattr(quick, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text, "_WORTHWHILE", 0)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert table(tmp_path, "a,b\n1,2\n3,4\n").X.tolist() == X
 

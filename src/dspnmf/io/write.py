@@ -1,4 +1,4 @@
-"""Writing codes with the names of their rows, so that `read` and other programs find them again."""
+"""Codes written with the names of their rows, as CSV or Parquet files that `read` and other programs understand."""
 
 from __future__ import annotations
 
