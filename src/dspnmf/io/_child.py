@@ -39,7 +39,7 @@ Parts: TypeAlias = dict[str, NDArray[Any]]  # "data", and of a sparse array "ind
 
 
 class MatlabFile:
-    """A MATLAB file of version 4 to 7.2."""
+    """A MATLAB file of version 4 to 7.2, through ``scipy.io``."""
 
     def __init__(self, io: ModuleType, path: str) -> None:
         self._io, self._path = io, path
@@ -61,11 +61,10 @@ class MatlabFile:
 
 
 class MatrixMarketFile:
-    """A Matrix Market file."""
+    """A Matrix Market file, through ``scipy.io``."""
 
     def __init__(self, io: ModuleType, path: str) -> None:
         self._io, self._path = io, path
-        importlib.import_module("threadpoolctl").threadpool_limits(1)  # every thread takes a share of the memory
 
     def arrays(self) -> dict[str, Facts]:
         """Its only matrix."""
@@ -88,6 +87,7 @@ class MatrixMarketFile:
 
     def read(self, name: str) -> Parts:
         """Its matrix."""
+        importlib.import_module("threadpoolctl").threadpool_limits(1)  # every thread takes a share of the memory
         return _parts(self._io.mmread(self._path))
 
 
@@ -100,18 +100,18 @@ class Hdf5File:
     def arrays(self) -> dict[str, Facts]:
         """Arrays by their paths; groups after the first few hundred are left out."""
         found: dict[str, Facts] = {}
-        groups = [("", self._file)]
-        for path, group in islice(iter(lambda: groups.pop(0) if groups else None, None), _GROUPS):
+        groups, seen = [("", self._file)], 0
+        while groups and seen < _GROUPS:
+            (path, group), seen = groups.pop(0), seen + 1
             for key in islice(group, _MEMBERS):
                 try:
                     item = self._member(group, key)
-                    facts = self._facts(item)
-                except ValueError as error:
-                    facts = {"shape": [], "dtype": "", "problem": str(error)}
-                if facts:
-                    found[path + key] = facts
-                elif isinstance(item, self._h5py.Group):
-                    groups.append((f"{path}{key}/", item))
+                    if parts := self._datasets(item):
+                        found[path + key] = self._facts(item, parts)
+                    if isinstance(item, self._h5py.Group):
+                        groups.append((f"{path}{key}/", item))
+                except (ValueError, TypeError, KeyError, OSError, RuntimeError) as error:
+                    found[path + key] = {"shape": [], "dtype": "", "problem": str(error)}
             if "_index" in group.attrs:  # the column that names the rows of a data frame
                 found.get(path + _text(group.attrs["_index"]), {})["is_index"] = True
         return found
@@ -131,27 +131,26 @@ class Hdf5File:
         """The datasets of an array: itself, or those of a group that stands for one."""
         if isinstance(item, self._h5py.Dataset):
             return {"data": item}
-        for keys in (_SPARSE, _SPARSE_MATLAB, _CATEGORIES, _MASKED):
-            found = {key: self._member(item, key) for key in keys if key in item}
-            if len(found) == len(keys) and all(isinstance(part, self._h5py.Dataset) for part in found.values()):
-                return found
+        if not isinstance(item, self._h5py.Group):
+            return {}
+        sparse = "shape" in item.attrs and _text(item.attrs.get("encoding-type")) in ("csr_matrix", "csc_matrix")
+        for keys in (*(_SPARSE,) * sparse, *(_SPARSE_MATLAB,) * ("MATLAB_sparse" in item.attrs), _CATEGORIES, _MASKED):
+            found = [self._member(item, key) for key in keys if key in item]
+            if len(found) == len(keys) and all(isinstance(part, self._h5py.Dataset) for part in found):
+                return dict(zip(keys, found, strict=True)) if len(found[0].shape) == 1 else {}
         return {}
 
-    def _facts(self, item: h5py.Group | h5py.Dataset) -> Facts:
-        """What is known of an array; nothing of what is none."""
-        if not isinstance(item, self._h5py.Group | self._h5py.Dataset) or not (parts := self._datasets(item)):
-            return {}
+    def _facts(self, item: h5py.Group | h5py.Dataset, parts: dict[str, h5py.Dataset]) -> Facts:
+        """What is known of an array."""
         first, last = parts[next(iter(parts))], parts[next(reversed(parts))]
-        widths = {key: 64 if part.dtype.kind == "O" else part.dtype.itemsize for key, part in parts.items()}
+        widths = [64 if part.dtype.kind == "O" else part.dtype.itemsize for part in parts.values()]
         facts = {
             "shape": [0] if first.shape is None else first.shape,
             "dtype": self._dtype(last if tuple(parts) == _CATEGORIES else first),
-            "size": sum(prod(part.shape or (0,)) * widths[key] for key, part in parts.items()),
-            "chunk": max(prod(part.chunks or (0,)) * widths[key] for key, part in parts.items()),
+            "size": sum((part.size or 0) * width for part, width in zip(parts.values(), widths, strict=True)),
         }
         if tuple(parts) == _SPARSE:
-            form = _text(item.attrs.get("encoding-type", ""))
-            facts |= {"shape": [int(n) for n in item.attrs.get("shape", ())], "sparse": form.removesuffix("_matrix")}
+            facts |= {"shape": [int(n) for n in item.attrs["shape"]], "sparse": _text(item.attrs["encoding-type"])[:3]}
         if tuple(parts) == _SPARSE_MATLAB:
             facts |= {"shape": [int(item.attrs["MATLAB_sparse"]), last.size - 1], "sparse": "csc"}
         return facts
@@ -224,7 +223,7 @@ def allow(size: int) -> None:
             resource.setrlimit(limit, (value if most < 0 else min(value, most), most))
 
 
-KINDS: dict[str, tuple[str, type[MatlabFile] | type[MatrixMarketFile] | type[Hdf5File]]] = {
+KINDS: dict[str, tuple[str, type[MatlabFile | MatrixMarketFile | Hdf5File]]] = {
     "matlab": ("scipy.io", MatlabFile),
     "matrix_market": ("scipy.io", MatrixMarketFile),
     "hdf5": ("h5py", Hdf5File),

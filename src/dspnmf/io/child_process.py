@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dspnmf.io import _child
 from dspnmf.io.errors import ReadError, library, plain, quoted, refused
-from dspnmf.io.limits import check_array, check_size
+from dspnmf.io.limits import check_array
 from dspnmf.io.named_arrays import Array, ArrayInfo, sparse_array
 from dspnmf.io.names import texts
 
@@ -73,7 +73,7 @@ class ChildProcess:
         info = self.arrays[name]
         if info.dtype != "text":
             info.check_real(self.path, name)
-        self.check(name, info.size)
+        check_array(self.path, info.shape, info.size)
         answer, parts = self._ask("read", name, info.size + 8 * self.path.stat().st_size)
         if info.sparse:
             return sparse_array(self.path, info.sparse, parts, info.shape)
@@ -81,12 +81,6 @@ class ChildProcess:
         if array is None or array.size != prod(info.shape):
             raise self._failed(name)
         return array.reshape(info.shape)
-
-    def check(self, name: str, size: int) -> None:
-        """Refuse an array if it, `size` bytes of which are read, or its chunks are implausibly large."""
-        info = self.arrays[name]
-        check_array(self.path, info.shape, size)
-        check_size(self.path, info.chunk, f"{quoted(name)} in chunks of {info.chunk:,} bytes")
 
     def _ask(self, what: str, name: str, size: int = 0) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Send one request; the answer and the arrays that follow it."""

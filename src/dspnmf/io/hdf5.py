@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dspnmf.io.child_process import ChildProcess
 from dspnmf.io.errors import ReadError, library, quoted, refused
-from dspnmf.io.limits import IN_MEMORY
+from dspnmf.io.limits import IN_MEMORY, check_array, check_size
 from dspnmf.io.named_arrays import Array, as_float, check_matrix, table_of_arrays
 from dspnmf.io.names import distinct, find, numbered, positions, texts, whole
 from dspnmf.io.table import Options, Table
@@ -72,8 +73,10 @@ def _load(file: ChildProcess, name: str) -> Array:
     info = file.arrays[name]
     if info.size <= IN_MEMORY or info.sparse or not info.real:
         return file.load(name)
-    file.check(name, 0)
-    return library("h5py", "files", file.path).File(file.path, "r")[name]
+    check_array(file.path, info.shape, 0)
+    dataset = library("h5py", "files", file.path).File(file.path, "r")[name]
+    check_size(file.path, prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, f"chunks of {dataset.chunks} numbers")
+    return dataset
 
 
 def _names(file: ChildProcess, group: str) -> tuple[str, list[str] | None]:

@@ -21,7 +21,8 @@ def check_size(path: Path, needed: int, what: str, size: int | None = None) -> N
     """Refuse `what` if its `needed` bytes are implausible for a file of `size` bytes, or more than this machine has."""
     if needed <= FREE:
         return
-    size = stored(path) if size is None else size
+    if size is None:
+        size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
     if needed > FREE + RATIO * size:
         raise refused(
             path,
@@ -44,13 +45,6 @@ def check_array(path: Path, shape: tuple[int, ...], needed: int, size: int | Non
 def times(shape: tuple[int, ...]) -> str:
     """A shape in words: 1,000 x 20."""
     return " x ".join(f"{length:,}" for length in shape)
-
-
-def stored(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    if not path.is_dir():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def memory() -> int:

@@ -31,7 +31,6 @@ class ArrayInfo:
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | str  # "text", or what else is there, where it is not an array of NumPy's
     size: int = 0  # bytes it takes in memory
-    chunk: int = 0  # bytes of the largest chunk it is stored in
     sparse: str = ""  # "csr" or "csc"
     problem: str = ""  # why it cannot be read
     is_index: bool = False  # whether it names the rows of other arrays

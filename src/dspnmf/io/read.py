@@ -9,16 +9,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dspnmf.io.arrays import read_npy, read_npz, read_zarr
 from dspnmf.io.errors import ReadError, plain, quoted, refused
 from dspnmf.io.hdf5 import read_h5ad, read_hdf5
 from dspnmf.io.images import SUFFIXES as IMAGES
 from dspnmf.io.images import read_images
-from dspnmf.io.numpy_files import read_npy, read_npz
 from dspnmf.io.parquet import read_parquet
 from dspnmf.io.scipy_files import read_mat, read_mtx
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text import read_text
-from dspnmf.io.zarr_store import read_zarr
 
 
 class _Format(NamedTuple):

@@ -17,12 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.cells import MISSING, is_missing, is_text, numbers, tidy
 from dspnmf.io.columns import table_of_columns
 from dspnmf.io.errors import quoted, refused, some
 from dspnmf.io.names import texts
 from dspnmf.io.table import Options, Table
-from dspnmf.io.text_file import TextFile
+from dspnmf.io.text_file import MISSING, TextFile, is_missing, is_text, numbers, tidy
 from dspnmf.io.text_layout import Layout, layout_of
 
 _WORTHWHILE = 2**21  # bytes of text, below which importing PyArrow takes longer than reading

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise, takewhile
 
-from dspnmf.io.cells import is_missing, is_number, is_text, number
 from dspnmf.io.columns import Roles, roles_of
 from dspnmf.io.errors import quoted, refused
 from dspnmf.io.table import Options
-from dspnmf.io.text_file import Row, TextFile
+from dspnmf.io.text_file import Row, TextFile, is_missing, is_number, is_text, number
 
 _DELIMITERS = ("\t", ";", "|", ",", " ")  # the first that fits wins a tie
 _LINES, _LETTERS = 40, 2**21  # that are looked at for the delimiter
