@@ -211,7 +211,7 @@ def test_loads_nothing_from_elsewhere(built: Path, pages: dict[Path, Page]) -> N
 def public_names() -> list[str]:
     """Every name a user may import: those the package and its public modules export, where they are documented."""
     found = [f"dspnmf.{name}" for name in dspnmf.__all__ if not name.startswith("_")]
-    for name in ("metrics", "graphs", "datasets", "readers", "plot", "persistence", "report", "stability"):
+    for name in ("metrics", "graphs", "datasets", "io", "plot", "persistence", "report", "stability"):
         module = importlib.import_module(f"dspnmf.{name}")
         own = [key for key, m in inspect.getmembers(module) if getattr(m, "__module__", "") == module.__name__]
         exported = getattr(module, "__all__", [key for key in own if key[0] != "_"])
