@@ -40,7 +40,7 @@ def distinct(names: Iterable[str]) -> list[str]:
     >>> distinct(["a", "a", "", "a"])
     ['a', 'a.1', 'x2', 'a.2']
     """
-    names = [name or f"x{place}" for place, name in enumerate(names)]
+    names = [name or f"x{at}" for at, name in enumerate(names)]
     taken, again, chosen = set(names), dict.fromkeys(names, 0), []
     for name in names:
         new = name
@@ -69,11 +69,11 @@ def whole(values: NDArray[Any]) -> NDArray[Any]:
 
 def find(path: Path, name: str, names: Sequence[str], what: str, option: str) -> int:
     """Where a name is; it must be there, and once."""
-    found = [place for place, other in enumerate(names) if other == name]
+    found = [at for at, other in enumerate(names) if other == name]
     if not found:
         raise refused(path, f"it has no {what} {quoted(name)}. {nearest(name, names, what)} Correct {option}.")
     if len(found) > 1:
-        where = " and ".join(str(place + 1) for place in found[:3])
+        where = " and ".join(str(at + 1) for at in found[:3])
         raise refused(path, f"{option}={quoted(name)} is ambiguous: {what}s {where} have that name. Rename one.")
     return found[0]
 

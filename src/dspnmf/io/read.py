@@ -151,7 +151,8 @@ def _format(path: Path) -> _Format:
         marks = ("zarr.json", ".zarray", ".zgroup")
         return _ZARR if name.endswith(".zarr") or any((path / mark).is_file() for mark in marks) else _IMAGES
     if not path.exists():
-        close = difflib.get_close_matches(path.name, _neighbours(path), n=2)
+        others = sorted(file.name for file in path.parent.iterdir())[:1000] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, others, n=2)
         hint = f"Is it {' or '.join(map(quoted, close))}?" if close else "Check the name and the folder."
         raise refused(path, f"there is no such file. {hint}")
     if not path.is_file():
@@ -164,14 +165,6 @@ def _format(path: Path) -> _Format:
     if not path.stat().st_size:
         raise refused(path, "it is empty. Check how it was made.")
     return form
-
-
-def _neighbours(path: Path) -> list[str]:
-    """Names of files in the same folder, of which one may be meant."""
-    try:
-        return sorted(os.listdir(path.parent))[:1000]  # noqa: PTH208 - names are wanted
-    except OSError:
-        return []
 
 
 def _other_format(path: Path) -> str:
