@@ -59,7 +59,7 @@ class ChildProcess:
     @cached_property
     def arrays(self) -> dict[str, ArrayInfo]:
         """What the file says of its arrays, by name."""
-        answer, _ = self._ask("list", "")
+        answer, _ = self._ask("list", "", self.path.stat().st_size)
         try:
             return {
                 name: ArrayInfo(**facts | {"shape": tuple(map(int, facts["shape"])), "dtype": _dtype(facts["dtype"])})
