@@ -20,6 +20,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from dspnmf.backends.row_model import Array
 
 
+class ParameterError(ValueError):
+    """A value that a parameter may not have; `parameter` is its name."""
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
 class Allowed(NamedTuple):
     """What a parameter may be: a test, and the same in words."""
 
@@ -124,9 +132,10 @@ def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
     for name, allowed in table.items():
         value = getattr(estimator, name)
         if not allowed.test(value):
-            raise ValueError(
+            raise ParameterError(
                 f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
-                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...)."
+                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",
+                name,
             )
 
 

@@ -57,7 +57,7 @@ def test_fit_transform_report(wine: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.transform(WINE.data), codes.X, rtol=1e-6, atol=1e-9)
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["rank"] == 3
-    assert metrics["structure_error"] < metrics["yardstick"]["structure_error"]
+    assert metrics["structure_error"] < metrics["baseline"]["structure_error"]
     run("transform", out, wine, "--label", "class", "--out", tmp_path / "again.csv")
     np.testing.assert_allclose(read(tmp_path / "again.csv", index="bottle").X, codes.X, rtol=1e-6, atol=1e-9)
     page = (out / "report.html").read_bytes()
@@ -169,7 +169,8 @@ def test_empty_cells(wine: Path, tmp_path: Path) -> None:
     text[3] = text[3].replace(text[3].split(",")[2], "", 1)
     wine.write_text("\n".join(text))
     said = run("fit", wine, "--rank", 2, "--exclude", "class", "--out", tmp_path / "out", status=1)
-    assert "--missing mask" in said.output
+    assert 'use missing="mask"' in said.output
+    assert "On the command line, missing is --missing." in said.output
     assert "bottle 2" in said.output
     assert not (tmp_path / "out").exists()
     run("fit", wine, "--rank", 2, "--exclude", "class", "--missing", "mask", "--out", tmp_path / "out")
@@ -237,7 +238,8 @@ def test_negative_values(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,-4\n5,6\n")
     said = run("fit", tmp_path / "x.csv", "--rank", 1, "--scale", "none", "--out", tmp_path / "out", status=1)
     assert "feature b" in said.output
-    assert "--scale minmax" in said.output
+    assert 'use scale="minmax"' in said.output
+    assert "On the command line, scale is --scale." in said.output
     run("fit", tmp_path / "x.csv", "--rank", 1, "--out", tmp_path / "out")
 
 
@@ -251,3 +253,30 @@ def test_debug_shows_where(tmp_path: Path) -> None:
 def test_help_has_an_example(command: str) -> None:
     """Every command shows how it is used."""
     assert f"dspnmf {command} " in run(command, "--help").output.split("Example", 1)[1]
+
+
+def test_no_baseline(wine: Path, tmp_path: Path) -> None:
+    """--no-baseline fits no plain NMF: neither summary, numbers, page nor a page made again speak of one."""
+    out = tmp_path / "out"
+    result = run("fit", wine, "--rank", 2, "--exclude", "class", "--no-baseline", "--out", out)
+    assert "plain NMF" not in result.output
+    assert json.loads((out / "metrics.json").read_text())["baseline"] is None
+    run("report", out, "--out", tmp_path / "again.html")
+    for page in (out / "report.html", tmp_path / "again.html"):
+        assert "plain nmf" not in page.read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--set", "n_components=0"), "n_components is --rank"),
+        (("--missing", "drop"), "missing is --missing"),
+        (("--set", "max_iter=-1"), "max_iter is --set max_iter=VALUE"),
+    ],
+)
+def test_messages_of_the_library_are_kept(words: tuple[str, ...], line: str, wine: Path, tmp_path: Path) -> None:
+    """A parameter that is refused gets the library's own message, and a second line with the option, in JSON too."""
+    result = run("fit", wine, *words, "--exclude", "class", "--out", tmp_path / "out", "--json", status=1)
+    first, second = json.loads(result.stdout)["error"].split("\n")
+    assert "is not allowed in DSPNMF: it must be" in first
+    assert second == f"On the command line, {line}."

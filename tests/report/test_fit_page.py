@@ -281,7 +281,7 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     table = Table(X, names, texts, HOSTILE, {HOSTILE: texts, "b": X[:, 0]}, HOSTILE)
     model = DSPNMF(2, random_state=0)
     Z = model.fit_transform(X)
-    write_fit_report(model, table, Z, tmp_path / "a.html", title=HOSTILE, settings={HOSTILE: HOSTILE}, yardstick=False)
+    write_fit_report(model, table, Z, tmp_path / "a.html", title=HOSTILE, settings={HOSTILE: HOSTILE}, baseline=False)
     browser.open((tmp_path / "a.html").as_uri(), PHONE)
     browser.middle("#codes .chart")
     browser.js("document.querySelector('#codes .chart').focus()")

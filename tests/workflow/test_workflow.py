@@ -13,7 +13,7 @@ import zarr
 
 from dspnmf.io import Table
 from dspnmf.workflow import OutputFolder, fit_table, model_of, write_fit
-from dspnmf.workflow.results import FIT_FILES
+from dspnmf.workflow.result_files import FIT_FILES
 
 
 def npy(X: np.ndarray, folder: Path) -> Any:

@@ -1,13 +1,26 @@
-"""Options about the file of data, shared by the commands that read one."""
+"""Options that several commands share: about the file of data, and about the output."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dspnmf.workflow import SCALES
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str | None], str | None]:
+    """A callback for an option that takes one of these values."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in choices:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
+        return value
+
+    return check
+
 
 Data = Annotated[
     Path,
@@ -16,30 +29,34 @@ Data = Annotated[
     ),
 ]
 Label = Annotated[
-    str | None, typer.Option(help="Column of labels, by name (.mat: a variable); no feature.", show_default=False)
+    str | None, typer.Option(help="Column of labels, by name (.mat: a variable); not a feature.", show_default=False)
 ]
 Index = Annotated[str | None, typer.Option(help="Column that names the samples.", show_default="found")]
-Delimiter = Annotated[str | None, typer.Option(help="What separates columns of text.", show_default="found")]
+Delimiter = Annotated[str | None, typer.Option(help="Character between columns of text.", show_default="found")]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="found")
 ]
 Variable = Annotated[
     str | None, typer.Option(help="Name of the array, where a file holds several.", show_default=False)
 ]
-Exclude = Annotated[list[str] | None, typer.Option(help="Column that is no feature; repeatable.", show_default=False)]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Column that is not a feature; repeatable.", show_default=False)
+]
 Scale = Annotated[
     str | None,
     typer.Option(
+        callback=one_of(SCALES),
         help=f"{', '.join(SCALES)}: features to [0, 1], by their largest value, rows to unit length, as they are.",
         show_default="minmax; max for sparse data; none for files above 1 GiB",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace results that are there.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of random numbers.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing results.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")]
 
 
-def reading(
+def read_options(
     label: str | None,
     index: str | None,
     delimiter: str | None,
@@ -47,7 +64,7 @@ def reading(
     variable: str | None,
     exclude: list[str] | None,
 ) -> dict[str, Any]:
-    """What `dspnmf.io.read` is told; what was not said is left to it."""
+    """Keyword arguments of `dspnmf.io.read`: the options that were given."""
     options = {
         "label": label,
         "index": index,
@@ -57,9 +74,3 @@ def reading(
         "exclude": tuple(exclude) if exclude else None,
     }
     return {name: value for name, value in options.items() if value is not None}
-
-
-def check_scale(scale: str | None) -> None:
-    """One of the known ways."""
-    if scale is not None and scale not in SCALES:
-        raise typer.BadParameter(f"{scale!r} is no scaling: choose from {', '.join(SCALES)}.", param_hint="--scale")
