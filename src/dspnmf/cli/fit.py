@@ -12,20 +12,10 @@ from sklearn.callback import ProgressBar
 
 from dspnmf.cli import shared_options as shared
 from dspnmf.cli.error_messages import all_errors_as_messages
-from dspnmf.io import read, write_codes
+from dspnmf.io import read
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report
-from dspnmf.workflow import (
-    OutputFolder,
-    code_names,
-    fit_table,
-    index_name,
-    matched,
-    methods,
-    model_of,
-    read_fit,
-    write_fit,
-)
+from dspnmf.workflow import OutputFolder, fit_table, matched, methods, model_of, read_fit, write_fit, write_table_codes
 from dspnmf.workflow.result_files import FIT_FILES, FORMATS
 
 FIT_EXAMPLES = """\b
@@ -48,20 +38,16 @@ _OPTIONS = {"n_components": "--rank", "random_state": "--seed", "b": "--label-we
 }
 
 
+@shared.reads_file
 def fit(
     data: shared.Data,
     out: Annotated[Path, typer.Option(help="Folder for codes, components, model, metrics and report.")],
+    read_options: dict[str, Any],
     rank: Annotated[int, typer.Option(min=1, help="Number of components.")] = 10,
     method: Annotated[str, typer.Option(help=", ".join(methods()) + ".")] = "DSPNMF",
     alpha: Annotated[float | None, typer.Option(help="Weight of the structure.", show_default="the method's")] = None,
     scale: shared.Scale = None,
-    label: shared.Label = None,
     label_weight: Annotated[float, typer.Option(min=0, help="Weight of the labels in the fit; 0 only shows them.")] = 0,
-    index: shared.Index = None,
-    delimiter: shared.Delimiter = None,
-    header: shared.Header = None,
-    variable: shared.Variable = None,
-    exclude: shared.Exclude = None,
     missing: Annotated[str, typer.Option(help="Empty cells: error, or mask (they carry no weight).")] = "error",
     seed: shared.Seed = 0,
     set_: Annotated[
@@ -78,17 +64,17 @@ def fit(
     """Factorize a file of data; write codes, components, the model, its numbers and a report."""
     with all_errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE"):
         folder = OutputFolder(out, FIT_FILES, force=force)
-        if label_weight > 0 and label is None:
+        label = read_options.get("label", "")
+        if label_weight > 0 and not label:
             raise ValueError("--label-weight needs labels: name their column with --label.")
         optional = {"alpha": alpha, "missing": missing.replace("error", ""), "label_weight": label_weight or None}
         parameters = {name: value for name, value in optional.items() if value not in (None, "")}
         model = model_of(method, {"n_components": rank, "random_state": seed, **parameters}, set_ or ())
-        options = shared.read_options(label, index, delimiter, header, variable, exclude)
-        table = read(data, **options)
+        table = read(data, **read_options)
         quiet = as_json or not sys.stderr.isatty()
         with folder:
             result = fit_table(table, model, scale, baseline=baseline, callbacks=() if quiet else (ProgressBar(),))
-            settings = {"data": str(data.absolute()), "scale": result.scale, "label": label or "", "read": options}
+            settings = {"data": str(data.absolute()), "scale": result.scale, "label": label, "read": read_options}
             write_fit(result, folder, {**settings, "baseline": baseline}, codes)
     if as_json:
         typer.echo((out / "metrics.json").read_text(encoding="utf-8").rstrip())
@@ -109,16 +95,12 @@ def _print_summary(facts: dict[str, Any]) -> None:
             typer.echo(f"{name.replace('_', ' ').capitalize()}: {facts[name]:.4f}{plain}")
 
 
+@shared.reads_file
 def transform(
     model: Annotated[Path, typer.Argument(help="A model.skops, or the folder of a fit.", show_default=False)],
     data: shared.Data,
     out: Annotated[Path, typer.Option(help="File for the codes: .csv or .parquet.")],
-    label: shared.Label = None,
-    index: shared.Index = None,
-    delimiter: shared.Delimiter = None,
-    header: shared.Header = None,
-    variable: shared.Variable = None,
-    exclude: shared.Exclude = None,
+    read_options: dict[str, Any],
     force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,
@@ -133,12 +115,10 @@ def transform(
         features = getattr(pipeline, "table_features_", None)
         if features is None:
             raise ValueError(f"{model} was not written by `dspnmf fit`: use dspnmf.load in Python.")
-        options = shared.read_options(label, index, delimiter, header, variable, exclude)
-        table = matched(read(data, **options), features)
+        table = matched(read(data, **read_options), features)
         Z = pipeline.transform(table.X)
         out.parent.mkdir(parents=True, exist_ok=True)
-        names = code_names(Z.shape[1])
-        write_codes(out, Z, table.index, index_name(table, names), names)
+        write_table_codes(out, Z, table)
     if as_json:
         typer.echo(json.dumps({"codes": str(out), "samples": int(Z.shape[0]), "components": int(Z.shape[1])}))
     else:

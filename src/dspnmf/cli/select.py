@@ -7,7 +7,7 @@ import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from joblib import cpu_count
@@ -29,20 +29,16 @@ _OPTIONS = {"n_components": "--ranks", "cv": "--folds", "random_state": "--seed"
 }
 
 
+@shared.reads_file
 def select(
     data: shared.Data,
     out: Annotated[Path, typer.Option(help="Folder for the scores, the choice and the page.")],
+    read_options: dict[str, Any],
     ranks: Annotated[str, typer.Option(help="Ranks to try, with commas; auto: 2 to 20, as the data allow.")] = "auto",
     alphas: Annotated[int, typer.Option(min=2, help="Number of weights to try, around the natural scale.")] = 7,
     folds: Annotated[int, typer.Option(min=2, help="Parts the data are cut into.")] = 5,
     rule: Annotated[str, typer.Option(help="best, or one-se: the simplest within one standard error.")] = "best",
     scale: shared.Scale = None,
-    label: shared.Label = None,
-    index: shared.Index = None,
-    delimiter: shared.Delimiter = None,
-    header: shared.Header = None,
-    variable: shared.Variable = None,
-    exclude: shared.Exclude = None,
     seed: shared.Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one a core.")] = None,
     force: shared.Force = False,
@@ -52,13 +48,12 @@ def select(
     """Choose the rank and the weight of the structure; with --label, by how well its codes separate the classes."""
     with all_errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS):
         folder = OutputFolder(out, SELECTION_FILES, force=force)
-        options = shared.read_options(label, index, delimiter, header, variable, exclude)
-        table = read(data, **options)
+        table = read(data, **read_options)
         parameters = {"alphas": alphas, "cv": folds, "rule": rule, "random_state": seed, "n_jobs": jobs or cpu_count()}
         with folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             cv, scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
-            settings = {"data": str(data.absolute()), "label": label or "", "read": options}
+            settings = {"data": str(data.absolute()), "label": read_options.get("label", ""), "read": read_options}
             choice = write_selection(cv, folder, settings, scale)
     if as_json:
         typer.echo(json.dumps(choice))
@@ -66,7 +61,7 @@ def select(
     rank, alpha = choice["n_components"], choice["alpha"]
     fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", scale]
     typer.echo(f"Rank {rank}, alpha {alpha:.4g}")
-    typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(options), *fit])} --out DIR")
+    typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(read_options), *fit])} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")
 
 

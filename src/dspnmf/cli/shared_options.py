@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,20 +30,6 @@ Data = Annotated[
         help="CSV, TSV, Parquet, .npy, .npz, .mtx, .mat, Zarr, HDF5, .h5ad, or a folder of images.", show_default=False
     ),
 ]
-Label = Annotated[
-    str | None, typer.Option(help="Column of labels, by name (.mat: a variable); not a feature.", show_default=False)
-]
-Index = Annotated[str | None, typer.Option(help="Column that names the samples.", show_default="found")]
-Delimiter = Annotated[str | None, typer.Option(help="Character between columns of text.", show_default="found")]
-Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="found")
-]
-Variable = Annotated[
-    str | None, typer.Option(help="Name of the array, where a file holds several.", show_default=False)
-]
-Exclude = Annotated[
-    list[str] | None, typer.Option(help="Column that is not a feature; repeatable.", show_default=False)
-]
 Scale = Annotated[
     str | None,
     typer.Option(
@@ -56,21 +44,43 @@ Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON, a
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")]
 
 
-def read_options(
-    label: str | None,
-    index: str | None,
-    delimiter: str | None,
-    header: bool | None,
-    variable: str | None,
-    exclude: list[str] | None,
+def _read_options(
+    label: Annotated[
+        str | None,
+        typer.Option(help="Column of labels, by name (.mat: a variable); not a feature.", show_default=False),
+    ] = None,
+    index: Annotated[str | None, typer.Option(help="Column that names the samples.", show_default="found")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Character between columns of text, or tab.", show_default="found")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="found"),
+    ] = None,
+    variable: Annotated[
+        str | None, typer.Option(help="Name of the array, where a file holds several.", show_default=False)
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Column that is not a feature; repeatable.", show_default=False)
+    ] = None,
 ) -> dict[str, Any]:
     """Keyword arguments of `dspnmf.io.read`: the options that were given."""
-    options = {
-        "label": label,
-        "index": index,
-        "delimiter": {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter),
-        "header": header,
-        "variable": variable,
-        "exclude": tuple(exclude) if exclude else None,
-    }
+    delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
+    columns = {"label": label, "index": index, "exclude": tuple(exclude) if exclude else None}
+    options = {**columns, "delimiter": delimiter, "header": header, "variable": variable}
     return {name: value for name, value in options.items() if value is not None}
+
+
+def reads_file(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `dspnmf.io.read`; it gets those that were given as `read_options`."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "read_options"]
+    added = inspect.signature(_read_options, eval_str=True).parameters
+
+    @wraps(function)
+    def command(**arguments: Any) -> None:
+        given = {name: arguments.pop(name) for name in added}
+        function(**arguments, read_options=_read_options(**given))
+
+    command.__signature__ = signature.replace(parameters=[*own, *added.values()])  # type: ignore[attr-defined]
+    return command

@@ -140,15 +140,11 @@ def reconstruction_error(inputs: FitInputs, fit: Fit) -> float | None:
     return math.sqrt(error2 / norm2) if norm2 > 0 else 0.0
 
 
-def unit(inputs: FitInputs, fit: Fit) -> float:
-    """The c of ``min_c ||XX' - c ZZ'||``: the unit in which similarities of codes are those of X."""
-    X, Z = inputs.rows(fit, inputs.structure_rows), fit.Z[inputs.structure_rows]
-    codes = float(np.linalg.norm(Z.T @ Z) ** 2)
-    return float(np.linalg.norm(np.asarray(X.T @ Z)) ** 2) / codes if codes > 0 else 0.0
-
-
 def products(inputs: FitInputs, fit: Fit) -> tuple[FloatArray, FloatArray]:
-    """x_i . x_j and c z_i . z_j for the pairs of rows that were drawn."""
+    """x_i . x_j and c z_i . z_j for the pairs of rows that were drawn, with the c of ``min_c ||XX' - c ZZ'||``."""
+    X, Z = inputs.rows(fit, inputs.structure_rows), fit.Z[inputs.structure_rows]
+    norm2 = float(np.linalg.norm(Z.T @ Z) ** 2)
+    unit = float(np.linalg.norm(np.asarray(X.T @ Z)) ** 2) / norm2 if norm2 > 0 else 0.0
     step = max(1, _BLOCK // inputs.shape[1])
     found = [np.empty(0)]
     for i in range(0, len(inputs.pairs[0]), step):
@@ -159,7 +155,7 @@ def products(inputs: FitInputs, fit: Fit) -> tuple[FloatArray, FloatArray]:
             both = np.multiply(first, second, dtype=np.float64)
         found.append(np.asarray(both.sum(axis=1), dtype=np.float64).ravel())
     codes = np.einsum("ij,ij->i", *(fit.Z[rows] for rows in inputs.pairs))
-    return np.concatenate(found), unit(inputs, fit) * codes
+    return np.concatenate(found), unit * codes
 
 
 def _as_json(value: object) -> bool | int | float | str | None:

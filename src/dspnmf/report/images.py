@@ -31,7 +31,8 @@ def picture(values: FloatArray, shape: tuple[int, int], top: float = 0.0) -> str
         Image = import_module("PIL.Image")
     except ImportError as error:
         raise ImportError('Pictures need Pillow: install it with pip install "dspnmf[report]".') from error
-    grid = reduced(np.asarray(values, dtype=np.float64).reshape(shape))
+    image = Image.fromarray(np.asarray(values, dtype=np.float32).reshape(shape))
+    grid = np.asarray(image.reduce(-(-max(shape) // MAX_SIDE)))
     low, high = min(0.0, float(grid.min())), top if top > 0 else float(grid.max())
     share = np.minimum((grid - low) / (high - low), 1) if high > low else np.zeros_like(grid)
     image = Image.fromarray(np.rint(255 * share).astype(np.uint8))
@@ -39,17 +40,6 @@ def picture(values: FloatArray, shape: tuple[int, int], top: float = 0.0) -> str
     file = io.BytesIO()
     image.save(file, "png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def reduced(grid: FloatArray) -> FloatArray:
-    """The grid with sides of at most `MAX_SIDE`: means of squares of whole pixels."""
-    step = -(-max(grid.shape) // MAX_SIDE)
-    if step == 1:
-        return grid
-    edges = [np.arange(0, side, step) for side in grid.shape]
-    sums = np.add.reduceat(np.add.reduceat(grid, edges[0], axis=0), edges[1], axis=1)
-    heights, widths = (np.diff([*edge, side]) for edge, side in zip(edges, grid.shape, strict=True))
-    return sums / np.outer(heights, widths)
 
 
 def palette() -> bytes:

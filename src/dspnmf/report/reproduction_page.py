@@ -40,16 +40,12 @@ class ComparisonTable(NamedTuple):
     """A table as the page shows it.
 
     `groups` are the upper headers with their widths; `columns` are group, statistic, and whether it begins a group.
-    Where the paper has nothing to `compare`, only our numbers are shown.
     """
 
-    name: str
-    caption: str
-    note: str
+    table: Table
     groups: list[tuple[str, int]]
     columns: list[tuple[str, str, bool]]
     rows: list[tuple[str, list[ComparisonCell]]]
-    compare: bool
 
 
 def write_reproduction(
@@ -113,13 +109,10 @@ def comparison_table(table: Table) -> ComparisonTable:
     columns = [_cells(table, column) for column in table.columns]
     names = [group for group, _ in table.columns]
     return ComparisonTable(
-        table.name,
-        table.caption,
-        table.note,
+        table,
         [(name, len(list(same))) for name, same in groupby(names)],
         [(*column, i == 0 or column[0] != names[i - 1]) for i, column in enumerate(table.columns)],
         [(row, [column[i] for column in columns]) for i, row in enumerate(table.rows)],
-        bool(table.number),
     )
 
 

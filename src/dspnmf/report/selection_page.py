@@ -14,6 +14,15 @@ from dspnmf.report.page import Assets, render
 from dspnmf.selection import DSPNMFCV
 
 _ASSETS = Assets((*Assets().styles, "fit.css"))
+_COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
+    "Rank": ("param_n_components", "{:.0f}"),
+    "Alpha": ("param_alpha", "{:.4g}"),
+    "Label weight": ("param_label_weight", "{:g}"),
+    "Score": ("mean_test_score", "{:.4f}"),
+    "± over folds": ("std_test_score", "{:.4f}"),
+    "Stability": ("stability", "{:.3f}"),
+    "Position": ("rank_test_score", "{:.0f}"),
+}
 
 
 def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mapping[str, str] | None = None) -> str:
@@ -66,9 +75,6 @@ def write_selection_report(cv: DSPNMFCV, path: Path, *, settings: Mapping[str, s
         The file.
     """
     write_text(Path(path), selection_report(cv, settings=settings))
-
-
-_COLUMNS = ("Rank", "Alpha", "Label weight", "Score", "± over folds", "Stability", "Position")
 
 
 def _headline(cv: DSPNMFCV, supervised: bool) -> str:
@@ -124,17 +130,8 @@ def ranks(cv: DSPNMFCV) -> Figure:
     return Figure("ranks", "Rank", text, (View("", charts),))
 
 
-def _candidates(cv: DSPNMFCV) -> list[tuple[str, ...]]:
+def _candidates(cv: DSPNMFCV) -> list[list[str]]:
     """A row of text for every candidate, the best first."""
     found = cv.cv_results_
     order = np.argsort(found["rank_test_score"], kind="stable")
-    forms = {
-        "param_n_components": "{:.0f}",
-        "param_alpha": "{:.4g}",
-        "param_label_weight": "{:g}",
-        "mean_test_score": "{:.4f}",
-        "std_test_score": "{:.4f}",
-        "stability": "{:.3f}",
-        "rank_test_score": "{:.0f}",
-    }
-    return [tuple(form.format(found[name][i]) for name, form in forms.items()) for i in order]
+    return [[form.format(found[name][i]) for name, form in _COLUMNS.values()] for i in order]

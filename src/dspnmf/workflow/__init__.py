@@ -3,7 +3,7 @@
 from dspnmf.workflow.fitting import FitResult, fit_table, methods, model_of, select_table
 from dspnmf.workflow.output_folder import OutputFolder
 from dspnmf.workflow.preparation import SCALES, matched, scaled
-from dspnmf.workflow.result_files import code_names, index_name, read_fit, write_fit, write_selection
+from dspnmf.workflow.result_files import code_names, read_fit, write_fit, write_selection, write_table_codes
 
 __all__ = [
     "SCALES",
@@ -11,7 +11,6 @@ __all__ = [
     "OutputFolder",
     "code_names",
     "fit_table",
-    "index_name",
     "matched",
     "methods",
     "model_of",
@@ -20,4 +19,5 @@ __all__ = [
     "select_table",
     "write_fit",
     "write_selection",
+    "write_table_codes",
 ]

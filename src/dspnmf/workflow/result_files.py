@@ -39,12 +39,18 @@ def index_name(table: Table, names: list[str]) -> str:
     return table.index_name if table.index_name and table.index_name not in names else "sample"
 
 
+def write_table_codes(path: Path, codes: FloatArray, table: Table) -> None:
+    """Write codes with the names of their samples."""
+    names = code_names(codes.shape[1])
+    write_codes(path, codes, table.index, index_name(table, names), names)
+
+
 def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, Any], form: str = "csv") -> None:
     """Write codes, components, model, numbers and page."""
-    table, names = result.table, code_names(result.codes.shape[1])
-    write_codes(folder / f"codes.{form}", result.codes, table.index, index_name(table, names), names)
-    V = np.asarray(result.model.components_)
-    write_codes(folder / "components.csv", V, np.asarray(names), "component", [str(name) for name in table.features])
+    table, V = result.table, np.asarray(result.model.components_)
+    write_table_codes(folder / f"codes.{form}", result.codes, table)
+    names = np.asarray(code_names(len(V)))
+    write_codes(folder / "components.csv", V, names, "component", [str(name) for name in table.features])
     dspnmf.save(result.pipeline, folder / "model.skops")
     about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
     write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
