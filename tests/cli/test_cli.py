@@ -175,7 +175,7 @@ def test_nothing_left_to_run(tmp_path: Path) -> None:
             assert str(tmp_path) not in file.read_text(encoding="utf-8"), file.name
 
 
-def test_all_versions_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_versions_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Provenance has the versions of every start that ran something, and of no other."""
     some = plan(quick=True, sets=("Wine",))[0]
 
@@ -214,7 +214,7 @@ def test_other_results_in_the_store_are_left_out(tmp_path: Path) -> None:
 
 
 def test_failed_runs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed run is told when it fails and counted at the end, and the page is written all the same."""
+    """A failed run is named when it fails and counted at the end, and the page is written all the same."""
     fill(tmp_path)
     failed = Run("Wine", "LLE", 9, 1)
 

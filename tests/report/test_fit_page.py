@@ -111,15 +111,15 @@ def test_policy_stops_what_is_not_ours(wide: Browser) -> None:
 
 
 def test_choosing_components_moves_the_points(wide: Browser, fitted: tuple[Any, Table, np.ndarray]) -> None:
-    """Each choice of an axis names it, and places every sample where its codes say."""
+    """Each choice of an axis names it, and draws every sample at its codes."""
     Z = fitted[2]
     choose(wide, 0, "component 1")
     choose(wide, 1, "component 3")
     labels = "return [...document.querySelectorAll('#codes .axis-label')].map((t) => t.textContent)"
     assert wide.js(labels) == ["component 3", "component 1"]
-    places = [tuple(map(float, point[10:-1].split(","))) for point in wide.js(POINTS)]
-    assert len(places) == 178
-    x, y = np.array(sorted(places)).T
+    points = [tuple(map(float, point[10:-1].split(","))) for point in wide.js(POINTS)]
+    assert len(points) == 178
+    x, y = np.array(sorted(points)).T
     order = np.lexsort((-Z[:, 2], Z[:, 0]))
     assert np.corrcoef(x, Z[order, 0])[0, 1] > 0.9999
     assert np.corrcoef(y, Z[order, 2])[0, 1] < -0.9999
@@ -288,9 +288,16 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     browser.key("ArrowRight")
     assert browser.js("return document.title") != "1"
     assert browser.js("return document.images.length") == 0
-    for place in ("h1", ".bars tr:nth-child(1)", "#codes .tip", "#codes .pick:nth-child(3)", ".pairs dt", ".pairs dd"):
-        text = browser.js("return document.querySelector(arguments[0]).closest('section').textContent", place)
-        assert HOSTILE[:79] in text, place
+    for selector in (
+        "h1",
+        ".bars tr:nth-child(1)",
+        "#codes .tip",
+        "#codes .pick:nth-child(3)",
+        ".pairs dt",
+        ".pairs dd",
+    ):
+        text = browser.js("return document.querySelector(arguments[0]).closest('section').textContent", selector)
+        assert HOSTILE[:79] in text, selector
     assert browser.js(KEYS)[0] == HOSTILE[:79] + "\N{HORIZONTAL ELLIPSIS}"
     assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
     assert browser.driver.get_log("browser") == []

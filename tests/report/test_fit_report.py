@@ -394,7 +394,7 @@ def test_long_spectra_keep_their_peaks() -> None:
 
 
 def decoded(address: str) -> np.ndarray:
-    """Places in the palette, as another program reads them."""
+    """Numbers in the palette, as Pillow reads them."""
     image = pytest.importorskip("PIL.Image").open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
     assert image.mode == "P"
     return np.asarray(image)

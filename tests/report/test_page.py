@@ -299,14 +299,14 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     browser.mouse("mouseMoved", x, y)
     assert browser.js("return document.title") != "1"
     assert browser.js("return document.images.length") == 0
-    for place in (
+    for selector in (
         ".headline",
         "#table1 tbody tr:last-child th",
         "#table1 h3",
         "#ranks .panel:last-child h4",
         ".pairs dd",
     ):
-        assert HOSTILE in browser.js("return document.querySelector(arguments[0]).textContent", place)
+        assert HOSTILE in browser.js("return document.querySelector(arguments[0]).textContent", selector)
     assert browser.driver.get_log("browser") == []
 
 

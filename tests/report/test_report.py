@@ -97,7 +97,7 @@ def test_differences_have_a_sign_in_words() -> None:
 
 
 def test_sentences_follow_the_numbers() -> None:
-    """Theorem 2 is said to show where it does, to turn where overlap rises again, and not to show where it does not."""
+    """The text says that Theorem 2 shows, that overlap rises again, or that the theorem does not show."""
     falling, fit = [0.5, 0.1, 0.01], [0.1, 0.1, 0.1]
     (_, plainly) = components_text(sweep([0.3, 0.2, 0.1], falling, fit))
     assert plainly.endswith("the mean cosine of two components falls from 0.300 to 0.100.")
@@ -117,7 +117,7 @@ def test_same_results_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_the_old_page(tmp_path: Path) -> None:
-    """A page that cannot be made leaves the one that is there, and nothing beside it."""
+    """A page that cannot be made leaves the one that is there, and no other file."""
     path = tmp_path / "index.html"
     path.write_text("old")
     with pytest.raises(jinja2.UndefinedError, match="headline"):
@@ -126,7 +126,7 @@ def test_a_failed_write_leaves_the_old_page(tmp_path: Path) -> None:
 
 
 def test_only_files_that_exist_are_linked(tmp_path: Path) -> None:
-    """Every link leads to a file beside the page or to a place in it."""
+    """Every link leads to a file in the same folder or to a part of the page."""
     (tmp_path / "table2.csv").write_text("")
     (tmp_path / "notes.csv").write_text("")
     write_reproduction(Results(()), tables(Results(())), Summary("Nothing."), tmp_path / "index.html")

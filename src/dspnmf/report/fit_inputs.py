@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -77,10 +78,14 @@ class FitInputs:
         n, m = self.table.X.shape
         return int(n), int(m)
 
+    @cached_property
+    def _rows_in_memory(self) -> FloatArray:
+        return np.stack([self.table.X[int(row)] for row in self.structure_rows])
+
     def rows(self, fit: Fit, rows: RowNumbers) -> Matrix:
         """These rows of X; cells that are missing come from the fit."""
-        if self.table.in_file:
-            return np.stack([self.table.X[int(row)] for row in rows])
+        if self.table.in_file:  # of such a table, all rows that are used are among these
+            return self._rows_in_memory[np.searchsorted(self.structure_rows, rows)]
         X = self.table.X if rows is self.structure_rows and len(rows) == self.shape[0] else self.table.X[rows]
         return completed(X, fit.Z[rows], fit.V) if self.missing and fit.V is not None else X
 
@@ -99,20 +104,14 @@ def fit_inputs(
     rng = check_random_state(random_state)
     n, k = fit.Z.shape
     order = rng.permutation(n)
-    neighbours, scatter, structure = (
-        np.sort(order[:most])
-        for most in (
-            MAX_NEIGHBOUR_ROWS,
-            min(MAX_SCATTER_ROWS, max(500, MAX_SCATTER_CODES // k)),
-            n if _structure_is_cheap(table) else MAX_NEIGHBOUR_ROWS,
-        )
-    )
+    neighbours = np.sort(order[:MAX_NEIGHBOUR_ROWS])
+    scatter = np.sort(order[: min(MAX_SCATTER_ROWS, max(500, MAX_SCATTER_CODES // k))])
+    structure = np.arange(n) if _structure_is_cheap(table) else neighbours
     pairs = _pairs(structure, rng)
     if baseline is None:
         baseline = fit_baseline(model, table, random_state=random_state)
-    return FitInputs(
-        table, fit, _checked_baseline(fit, table, baseline), missing, neighbours, scatter, structure, pairs
-    )
+    plain = _checked_baseline(fit, table, baseline)
+    return FitInputs(table, fit, plain, missing, neighbours, scatter, structure, pairs)
 
 
 def fit_baseline(
@@ -122,12 +121,8 @@ def fit_baseline(
 
     Parameters
     ----------
-    model : fitted estimator
-        The model to compare with. Its seed is taken where that is a number.
-    table : Table
-        The data.
-    random_state : int, RandomState or None, default=0
-        The seed where the model has none.
+    model, table, random_state
+        As in `fit_facts`. The seed of the model is taken where that is a number.
 
     Returns
     -------

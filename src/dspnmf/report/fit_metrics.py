@@ -119,7 +119,7 @@ def converged(model: BaseEstimator) -> bool | None:
 
 
 def reconstruction_error(inputs: FitInputs, fit: Fit) -> float | None:
-    """||X - ZV|| / ||X|| over the cells that are known; None where ZV is no approximation of X."""
+    """||X - ZV|| / ||X|| over the cells that are known; None where ZV does not approximate X."""
     if not fit.rebuilds or fit.V is None:
         return None
     X, Z, V = inputs.table.X, fit.Z, fit.V

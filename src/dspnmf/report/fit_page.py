@@ -47,27 +47,19 @@ def fit_report(
 
     Parameters
     ----------
-    model : fitted estimator
-        Any of the family.
-    table : Table
-        What it was fitted on, after scaling; its names, labels, grid and picture decide how results are shown.
-    Z : array-like of shape (n_samples, n_components)
-        Its codes of the table.
-    baseline : fitted NMF, (fitted NMF, its codes), False or None, default=None
-        Plain NMF of the same data at the same rank. None: it is fitted here (see `fit_baseline`); False: left out.
+    model, table, Z, baseline, random_state
+        As in `fit_facts`. Names, labels, grid and picture of the table decide how results are shown.
     facts : dict, optional
         The result of `fit_facts` for the same arguments, so that nothing is measured twice.
     title : str, optional
         By default the method and its rank.
     settings : mapping of str to str, optional
         File, scaling, time: shown as they are.
-    random_state : int, RandomState or None, default=0
-        Seed of the baseline where the model has none, and of the rows that are drawn where there are many. The same
-        arguments with a seed give the same bytes.
 
     Returns
     -------
     str
+        The page. The same arguments with a seed give the same bytes.
 
     Examples
     --------

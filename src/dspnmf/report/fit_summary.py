@@ -20,7 +20,7 @@ _LARGEST_TABLE = 40  # components whose correlations are written as numbers; mor
 
 Facts: TypeAlias = dict[str, Any]  # what `fit_facts` returns
 
-# Name, what it says, and whether the lower (-1) or the higher (1) is better; 0: neither.
+# Name, meaning, and whether the lower (-1) or the higher (1) is better; 0: neither.
 _MEASURES = {
     "reconstruction_error": ("Reconstruction error", "‖X − UV‖ ÷ ‖X‖: what is lost of the data", -1),
     "structure_error": (

@@ -73,7 +73,7 @@ def _parsed(text: str) -> tuple[str, object]:
     """A parameter from ``name=value``; the value is a number, True, False, None, or a word."""
     name, _, value = (part.strip() for part in text.partition("="))
     if not (name and value):
-        raise ValueError(f"{text!r} is no parameter: write name=value, for example n_neighbors=10.")
+        raise ValueError(f"{text!r} is not a parameter: write name=value, for example n_neighbors=10.")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
