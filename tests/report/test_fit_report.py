@@ -24,10 +24,10 @@ from dspnmf.report import fit_baseline, fit_facts, fit_report, write_fit_report
 from dspnmf.report import fit_inputs as inputs
 from dspnmf.report.fit_components import (
     bars,
+    compared,
     contributions,
     kind_of,
     maps,
-    matched_baseline,
     pictures,
     positions,
     spectra,
@@ -379,7 +379,9 @@ def test_baseline_components_are_matched_one_to_one(wined: Wine) -> None:
     model, table, Z = wined
     other = NMF(3, random_state=0).fit(table.X)
     other.components_ = model.components_[[2, 0, 1]] * [[1], [2], [3]]
-    assert matched_baseline(inputs_of(model, table, Z, (other, Z))) == pytest.approx(model.components_)
+    _, (name, matched) = compared(inputs_of(model, table, Z, (other, Z)))
+    assert name == "plain NMF, most alike"
+    assert matched == pytest.approx(model.components_)
 
 
 def test_long_spectra_keep_their_peaks() -> None:

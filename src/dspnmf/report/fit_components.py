@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
 from dspnmf.report.formatting import capital, cut
 from dspnmf.report.images import picture
+from dspnmf.stability import match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,9 +61,9 @@ def kind_of(inputs: FitInputs) -> str:
     if table.picture is not None and table.picture[0] * table.picture[1] == m:
         return "pictures"
     found = None if sparse.issparse(table.X) else positions(table.features)
-    return (
-        "spectra" if found is not None and m > (_NUMBERED_SPECTRUM if found.counting else _NAMED_SPECTRUM) else "bars"
-    )
+    if found is None:
+        return "bars"
+    return "spectra" if m > (_NUMBERED_SPECTRUM if found.counting else _NAMED_SPECTRUM) else "bars"
 
 
 def positions(features: Sequence[object] | NDArray[np.str_]) -> Positions | None:
@@ -103,58 +103,52 @@ def left_out(inputs: FitInputs) -> str:
     return f"The {number} components that contribute least are not drawn." if number else ""
 
 
-def matched_baseline(inputs: FitInputs) -> FloatArray | None:
-    """For each component the most similar one of the baseline (each used once), at the same length."""
-    V, other = inputs.fit.V, None if inputs.baseline is None else inputs.baseline.V
-    if V is None or other is None:
-        return None
-    lengths, others = (np.linalg.norm(A, axis=1) for A in (V, other))
-    cosines = (V @ other.T) / np.maximum(np.outer(lengths, others), np.finfo(float).tiny)
-    ours, theirs = linear_sum_assignment(-cosines)
-    found = np.zeros_like(V)
-    found[ours] = other[theirs] * (lengths[ours] / np.where(others[theirs] > 0, others[theirs], 1))[:, None]
-    return found
+def compared(inputs: FitInputs) -> list[tuple[str, FloatArray]]:
+    """Name and components of the fit; then the baseline's most similar ones (each used once), at the same lengths."""
+    V, baseline = inputs.fit.V, inputs.baseline
+    assert V is not None
+    if baseline is None or baseline.V is None:
+        return [(inputs.fit.label, V)]
+    matched = baseline.V[match(V, baseline.V)[0]]
+    lengths, others = (np.linalg.norm(A, axis=1, keepdims=True) for A in (V, matched))
+    matched = matched * lengths / np.where(others > 0, others, 1)
+    return [(inputs.fit.label, V), (f"{baseline.label}, most alike", matched)]
 
 
 def spectra(inputs: FitInputs) -> Figure:
     """Each component over its features, the baseline's most similar one behind it."""
-    V, matched, shown = inputs.fit.V, matched_baseline(inputs), drawn(inputs)
+    groups, shown = compared(inputs), drawn(inputs)
     found = positions(inputs.table.features)
-    assert V is not None
     assert found is not None
-    step = -(-V.shape[1] * len(shown) // _MAX_POINTS)
-    at = found.at[::step]
+    starts = np.arange(0, len(found.at), -(-len(found.at) * len(shown) // _MAX_POINTS))
     charts = []
     for a in shown:
-        series = [_spectrum(inputs.fit.label, V[a], at, step, "curve", 0)]
-        if matched is not None and inputs.baseline is not None:
-            series.append(_spectrum(f"{inputs.baseline.label}, most alike", matched[a], at, step, "path", 2))
-        charts.append(Chart(f"Component {a + 1}", Axis(found.label), Axis("weight"), tuple(series), height=220))
+        series = tuple(
+            Series(name, found.at[starts], np.maximum.reduceat(A[a], starts), kind, style=style)
+            for (name, A), kind, style in zip(groups, ("curve", "path"), (0, 2), strict=False)
+        )
+        charts.append(Chart(f"Component {a + 1}", Axis(found.label), Axis("weight"), series, height=220))
     about = "Components over their features, in the unit of X divided by that of the codes."
-    if matched is not None:
+    if len(groups) > 1:
         about += " Behind each the component of plain NMF that is most alike, at the same length."
+    step = starts[1] if len(starts) > 1 else 1
     thinned = f"Every point is the largest of {step} neighbouring features." if step > 1 else ""
     text = tuple(filter(None, (about, thinned, left_out(inputs))))
     return Figure("components", "Components", text, (View("", tuple(charts)),))
 
 
-def _spectrum(name: str, values: FloatArray, at: FloatArray, step: int, kind: str, style: int) -> Series:
-    """One line, through the largest of each `step` neighbouring values."""
-    return Series(name, at, np.maximum.reduceat(values, np.arange(0, len(values), step)), kind=kind, style=style)
-
-
 def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
     """For each component the features of the largest absolute weight."""
-    V, matched, m = inputs.fit.V, matched_baseline(inputs), inputs.shape[1]
-    assert V is not None
+    (_, V), *rest = compared(inputs)
+    matched = rest[0][1] if rest else None
     result = []
     for a in drawn(inputs):
         order = np.argsort(-np.abs(V[a]), kind="stable")
-        if m > ALL_BARS:
+        if V.shape[1] > ALL_BARS:
             order = order[: max(1, min(TOP_BARS, np.count_nonzero(V[a])))]
         longest = max(float(np.abs(A[a, order]).max()) for A in (V, matched) if A is not None)
         share = 100 / longest if longest > 0 else 0.0
-        result.append((f"Component {a + 1}", [
+        rows = [
             Bar(
                 cut(inputs.table.features[j]),
                 f"{V[a, j]:.3g}".replace("-", "\N{MINUS SIGN}"),
@@ -162,21 +156,18 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
                 None if matched is None else round(share * float(matched[a, j]), 2),
             )
             for j in order
-        ]))  # fmt: skip
+        ]
+        result.append((f"Component {a + 1}", rows))
     return result
 
 
 def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:
     """Each component as a picture, then the baseline's most similar ones in the same order."""
-    V, matched, shape = inputs.fit.V, matched_baseline(inputs), inputs.table.picture
-    assert V is not None
+    shape, shown = inputs.table.picture, drawn(inputs)
     assert shape is not None
-    groups = [(inputs.fit.label, V)]
-    if matched is not None and inputs.baseline is not None:
-        groups.append((f"{capital(inputs.baseline.label)}, most alike", matched))
     return [
-        (name, [Picture(f"Component {a + 1}", picture(A[a], shape), f"up to {A[a].max():.3g}") for a in drawn(inputs)])
-        for name, A in groups
+        (capital(name), [Picture(f"Component {a + 1}", picture(A[a], shape), f"up to {A[a].max():.3g}") for a in shown])
+        for name, A in compared(inputs)
     ]
 
 
@@ -185,8 +176,8 @@ def maps(inputs: FitInputs) -> list[Picture]:
     grid, Z = inputs.table.grid, inputs.fit.Z
     if grid is None or grid[0] * grid[1] != len(Z):
         return []
-    tops = {a: float(np.quantile(Z[:, a], _BRIGHT)) for a in drawn(inputs)}
     return [
-        Picture(f"Component {a + 1}", picture(Z[:, a], grid, top), f"up to {Z[:, a].max():.3g}")
-        for a, top in tops.items()
+        Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
+        for a in drawn(inputs)
+        for z in [Z[:, a]]
     ]

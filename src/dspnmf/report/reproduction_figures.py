@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import fmean
 
@@ -30,7 +30,8 @@ _SOLVERS = {"newton-cg": 0, "hals": 3, "mm": 5, "appendix rule": 6, "printed rul
 _LOWEST = 1e-6  # of the convergence charts: curves below have converged
 _RISE = 1.1  # an increase by less than a tenth is not called one
 
-Draw = Callable[[str], tuple[Iterable[Series], tuple[Level, ...]]]  # the name of a data set -> its series and levels
+Marks = list[Series | Level]
+Draw = Callable[[str], Marks]  # what is drawn in the chart of a data set, by its name
 
 
 def figures(results: Results) -> list[Figure]:
@@ -58,15 +59,16 @@ def rank_curves(results: Results) -> Figure:
     return _figure(results, "ranks", "Scores over the rank", (text,), views, "Task")
 
 
-def _rank_curve(results: Results, task: str, dataset: str) -> tuple[list[Series], tuple[Level, ...]]:
+def _rank_curve(results: Results, task: str, dataset: str) -> Marks:
     methods = [method for method in results.methods if method != "All"]
-    levels = []
+    marks: Marks = [
+        _banded(method, results.ranks(task, method, dataset), TABLE_METHODS.index(method)) for method in methods
+    ]
     if everything := results.cell(task, "All", dataset):
-        levels.append(Level("All (no reduction)", everything.mean))
+        marks.append(Level("All (no reduction)", everything.mean))
     if methods and dataset in (printed := published(task)["DSP-NMF"]):
-        levels.append(Level("DSP-NMF, published mean", printed[dataset].mean, faint=True))
-    curves = [(method, results.ranks(task, method, dataset), TABLE_METHODS.index(method)) for method in methods]
-    return [_banded(*curve) for curve in curves], tuple(levels)
+        marks.append(Level("DSP-NMF, published mean", printed[dataset].mean, faint=True))
+    return marks
 
 
 def lambda_sweep(results: Results) -> Figure:
@@ -153,7 +155,7 @@ def convergence(results: Results) -> Figure:
     return _figure(results, "convergence", "How fast each solver converges", text, views, "Count")
 
 
-def _descent(results: Results, field: str, dataset: str) -> tuple[list[Series], tuple[Level, ...]]:
+def _descent(results: Results, field: str, dataset: str) -> Marks:
     curves = results.convergence(dataset)
     return [
         Series(
@@ -164,7 +166,7 @@ def _descent(results: Results, field: str, dataset: str) -> tuple[list[Series], 
         )
         for solver, style in _SOLVERS.items()
         if solver in curves
-    ], ()
+    ]
 
 
 def _convergence_text(results: Results) -> tuple[str, ...]:
@@ -198,11 +200,11 @@ def components(results: Results) -> Figure:
     alphas = sorted({t.alpha for dataset in results.datasets for t in results.tradeoffs(dataset)})
     last = max(1, len(alphas) - 1)
 
-    def draw(dataset: str) -> tuple[list[Series], tuple[Level, ...]]:
+    def draw(dataset: str) -> Marks:
         fits = {alpha: [t for t in results.tradeoffs(dataset) if t.alpha == alpha] for alpha in alphas}
         fits = {alpha: found for alpha, found in fits.items() if found}
         if not fits:
-            return [], ()
+            return []
         marked = {min(fits), max(fits)}
         path = Series(
             "mean of the runs, from small to large α",
@@ -223,7 +225,7 @@ def components(results: Results) -> Figure:
             )
             for alpha, found in fits.items()
         ]
-        return [path, *points], ()
+        return [path, *points]
 
     x, y = Axis("structure error (share of ‖XXᵀ‖)", log=True), Axis("mean cosine of two components (0 to 1)")
     text = components_text(results)
@@ -274,18 +276,13 @@ def _theorem_2(results: Results, dataset: str) -> str:
     return f"{text} Beyond, it rises again, to {correlation[last]:.3f}."
 
 
-def rises(results: Results) -> list[tuple[str, list[str]]]:
-    """Each solver, with the number of iterations in which its objective rose, by data set with curves."""
-    counts = {dataset: results.rises(dataset) for dataset in with_curves(results)}
-    return [
+def rises_table(results: Results) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Headers and rows: the iterations in which the objective rose, by solver and data set with curves."""
+    counts = {dataset: found for dataset in results.datasets if (found := results.rises(dataset))}
+    return ["Solver", *counts], [
         (solver, [f"{found[solver]:.0f}" if solver in found else MISSING for found in counts.values()])
         for solver in sorted(PASSES, key=list(_SOLVERS).index)
     ]
-
-
-def with_curves(results: Results) -> list[str]:
-    """Data sets that have convergence curves."""
-    return [dataset for dataset in results.datasets if results.rises(dataset)]
 
 
 def _figure(
@@ -302,18 +299,21 @@ def _figure(
     absent = {name: f"Not run: {why}" for name, why in results.absent.items() if name not in results.datasets}
 
     def chart(dataset: str, x: Axis, y: Axis, draw: Draw) -> Chart:
-        series, levels = draw(dataset)
-        return Chart(dataset, x, y, tuple(s for s in series if s.x), levels, absent.get(dataset, Chart.empty))
+        marks = draw(dataset)
+        series = tuple(mark for mark in marks if isinstance(mark, Series) and mark.x)
+        levels = tuple(mark for mark in marks if isinstance(mark, Level))
+        return Chart(dataset, x, y, series, levels, absent.get(dataset, Chart.empty))
 
     shown = (View(label, tuple(chart(dataset, *view) for dataset in datasets)) for label, view in views.items())
     return Figure(identifier, title, text, tuple(shown), choice)
 
 
-def _sweep(
-    results: Results, experiment: str, lines: Mapping[tuple[str, str], tuple[str, int]], dataset: str
-) -> tuple[list[Series], tuple[Level, ...]]:
-    """Lines over the setting of a sweep: (measurement, method) -> (name, style)."""
-    return [_banded(n, results.sweep(experiment, *what, dataset), style) for what, (n, style) in lines.items()], ()
+Lines = Mapping[tuple[str, str], tuple[str, int]]  # of a sweep: (measurement, method) -> (name, style)
+
+
+def _sweep(results: Results, experiment: str, lines: Lines, dataset: str) -> Marks:
+    """Lines over the setting of a sweep."""
+    return [_banded(n, results.sweep(experiment, *what, dataset), style) for what, (n, style) in lines.items()]
 
 
 def _banded(name: str, points: list[Point], style: int) -> Series:

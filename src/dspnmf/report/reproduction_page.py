@@ -14,7 +14,7 @@ from dspnmf.paper.protocol import ALPHA_RANK, ALPHAS, CURVE_LENGTH, CURVE_RANK, 
 from dspnmf.paper.tables import extent
 from dspnmf.report.formatting import TableCell, power
 from dspnmf.report.page import render
-from dspnmf.report.reproduction_figures import figures, rises, with_curves
+from dspnmf.report.reproduction_figures import figures, rises_table
 
 if TYPE_CHECKING:
     from dspnmf.paper.results import Results
@@ -85,7 +85,7 @@ def write_reproduction(
     ...     print("Nothing was run." in (Path(folder) / "index.html").read_text(encoding="utf-8"))
     True
     """
-    curves = with_curves(results)
+    heads, rows = rises_table(results)
     text = render(
         "reproduction.html",
         title=TITLE,
@@ -93,8 +93,8 @@ def write_reproduction(
         summary=summary,
         tables=[comparison_table(table) for table in tables],
         figures=figures(results),
-        rises=rises(results),
-        rises_heads=["Solver", *curves],
+        rises=rows,
+        rises_heads=heads,
         rises_caption=f"Iterations, of {CURVE_LENGTH}, in which the objective rose by more than rounding "
         "(mean of the runs)",
         settings=_settings(results),
