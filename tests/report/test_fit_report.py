@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -417,6 +418,13 @@ def test_pictures_hold_the_numbers() -> None:
     assert decoded(maps(found)[1].address) == pytest.approx(expected, abs=0.5001)
     assert maps(replace(found, table=replace(table, grid=(5, 5)))) == []
     assert not decoded(picture(np.zeros(4), (2, 2))).any()
+
+
+def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Pillow is missing, a page with pictures says how to install it."""
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r'Pillow: install it with pip install "dspnmf\[report\]"'):
+        picture(np.zeros(4), (2, 2))
 
 
 def test_large_maps_are_averaged() -> None:

@@ -178,6 +178,5 @@ def maps(inputs: FitInputs) -> list[Picture]:
         return []
     return [
         Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
-        for a in drawn(inputs)
-        for z in [Z[:, a]]
+        for a, z in ((a, Z[:, a]) for a in drawn(inputs))
     ]

@@ -31,6 +31,7 @@ _LOWEST = 1e-6  # of the convergence charts: curves below have converged
 _RISE = 1.1  # an increase by less than a tenth is not called one
 
 Marks = list[Series | Level]
+Lines = Mapping[tuple[str, str], tuple[str, int]]  # of a sweep: (measurement, method) -> (name, style)
 Draw = Callable[[str], Marks]  # what is drawn in the chart of a data set, by its name
 
 
@@ -306,9 +307,6 @@ def _figure(
 
     shown = (View(label, tuple(chart(dataset, *view) for dataset in datasets)) for label, view in views.items())
     return Figure(identifier, title, text, tuple(shown), choice)
-
-
-Lines = Mapping[tuple[str, str], tuple[str, int]]  # of a sweep: (measurement, method) -> (name, style)
 
 
 def _sweep(results: Results, experiment: str, lines: Lines, dataset: str) -> Marks:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, launched, require_browser
+from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, require_browser
 from dspnmf.paper.protocol import CURVES, Run, plan
 from dspnmf.paper.results import Results
 from dspnmf.paper.store import Measurement
@@ -42,13 +41,6 @@ def write(results: Results, path: Path) -> str:
     found = (*tables(results), extra_table(results))
     write_reproduction(results, found, summary(results), path, provenance={"python": "3.11"})
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """The one browser of this module."""
-    with launched(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
