@@ -29,13 +29,23 @@ def options_line(options: Mapping[str, str]) -> str:
     return f"On the command line, {' and '.join(f'{name} is {option}' for name, option in options.items())}."
 
 
+def _with_option(text: str, error: Exception, options: Mapping[str, str], other_option: str = "") -> str:
+    """The message, and a line with the option of the parameter that the error names, if there is one."""
+    name = error.parameter if isinstance(error, ParameterError) else ""
+    option = options.get(name, other_option.format(name)) if name else ""
+    return f"{text}\n{options_line({name: option})}" if option else text
+
+
 @contextmanager
-def errors_as_messages(kinds: tuple[type[Exception], ...] = INPUT_ERRORS, advice: str = "") -> Iterator[None]:
-    """End the command at errors of these kinds, with their message, the advice, and status 1."""
+def errors_as_messages(
+    kinds: tuple[type[Exception], ...] = INPUT_ERRORS, *, options: Mapping[str, str] | None = None, advice: str = ""
+) -> Iterator[None]:
+    """End the command at errors of these kinds, with their message, its option, the advice, and status 1."""
     try:
         yield
     except kinds as error:
-        typer.echo(f"dspnmf: {str(error).rstrip('.')}. {advice}" if advice else f"dspnmf: {error}", err=True)
+        text = _with_option(str(error), error, options or {})
+        typer.echo(f"dspnmf: {text.rstrip('.')}. {advice}" if advice else f"dspnmf: {text}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -64,9 +74,7 @@ def all_errors_as_messages(
             text = f"there is not enough memory ({text}). Use fewer features or rows, or a .npy file above 1 GiB."
         elif not isinstance(error, (*INPUT_ERRORS, TypeError)):
             text = f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where."
-        name = error.parameter if isinstance(error, ParameterError) else ""
-        if name and (option := options.get(name, other_option.format(name))):
-            text += "\n" + options_line({name: option})
+        text = _with_option(text, error, options, other_option)
         if as_json:
             typer.echo(json.dumps({"error": text}))
         typer.echo(f"dspnmf: {text}", err=True)

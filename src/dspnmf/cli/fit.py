@@ -67,8 +67,9 @@ def fit(
         label = read_options.get("label", "")
         if label_weight > 0 and not label:
             raise ValueError("--label-weight needs labels: name their column with --label.")
-        optional = {"alpha": alpha, "missing": missing.replace("error", ""), "label_weight": label_weight or None}
-        parameters = {name: value for name, value in optional.items() if value not in (None, "")}
+        masked = None if missing == "error" else missing  # not every method has the parameter
+        optional = {"alpha": alpha, "missing": masked, "label_weight": label_weight or None}
+        parameters = {name: value for name, value in optional.items() if value is not None}
         model = model_of(method, {"n_components": rank, "random_state": seed, **parameters}, set_ or ())
         table = read(data, **read_options)
         quiet = as_json or not sys.stderr.isatty()

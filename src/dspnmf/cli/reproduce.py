@@ -48,11 +48,11 @@ def reproduce(
     """
     names = None if sets is None else _names(sets)
     try:
-        with errors_as_messages():
+        with errors_as_messages(options={"data_dir": "--data-dir", "sets": "--sets"}):
             _check_page()
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
         _print_absent(comparison)
-        with errors_as_messages(FILE_ERRORS, _KEPT):
+        with errors_as_messages(FILE_ERRORS, advice=_KEPT):
             _run(comparison, jobs or cpu_count())
             results, tables, summary = comparison.write()
             page = out / "index.html"

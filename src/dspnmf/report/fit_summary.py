@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LARGEST_TABLE = 40  # components whose correlations are written as numbers; more are a picture
 
-Facts: TypeAlias = dict[str, Any]  # what `fit_facts` returns
+FitFacts: TypeAlias = dict[str, Any]  # what `fit_facts` returns
 
 # Name, meaning, and whether the lower (-1) or the higher (1) is better; 0: neither.
 _MEASURES = {
@@ -58,7 +58,7 @@ class CosineTable(NamedTuple):
     address: str = ""
 
 
-def headline(facts: Facts) -> str:
+def headline(facts: FitFacts) -> str:
     """What came out, in a sentence or two."""
     baseline = facts["baseline"]
 
@@ -73,7 +73,7 @@ def headline(facts: Facts) -> str:
     return sentence
 
 
-def measures(facts: Facts) -> list[Measure]:
+def measures(facts: FitFacts) -> list[Measure]:
     """Every measure with its values; what is printed like the best is the best too."""
     both = [facts] if facts["baseline"] is None else [facts, facts["baseline"]]
     rows = []
@@ -87,7 +87,7 @@ def measures(facts: Facts) -> list[Measure]:
     return rows
 
 
-def notes(inputs: FitInputs, facts: Facts) -> list[str]:
+def notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
     """How the numbers were measured: rows drawn, neighbours asked for, missing cells, columns left out."""
     n, near, basis = inputs.shape[0], len(inputs.neighbour_rows), len(inputs.structure_rows)
     found = []
@@ -110,7 +110,7 @@ def notes(inputs: FitInputs, facts: Facts) -> list[str]:
     return found
 
 
-def settings(inputs: FitInputs, facts: Facts) -> list[tuple[str, str]]:
+def settings(inputs: FitInputs, facts: FitFacts) -> list[tuple[str, str]]:
     """What was fitted, as pairs of name and text."""
     X, (n, m) = inputs.table.X, inputs.shape
     kind = f"sparse, {percent(X.nnz / (n * m))} of the cells stored" if sparse.issparse(X) else "dense"
@@ -162,12 +162,12 @@ def _cosine(value: float) -> str:
     return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
 
 
-def _parameters(facts: Facts) -> str:
+def _parameters(facts: FitFacts) -> str:
     """Parameters of a fit, written as arguments of a call."""
     return ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items() if name != "verbose")
 
 
-def _iterations(facts: Facts) -> tuple[str, str]:
+def _iterations(facts: FitFacts) -> tuple[str, str]:
     """The number of iterations, and whether the fit converged."""
     if facts["iterations"] is None:
         return MISSING, ""
