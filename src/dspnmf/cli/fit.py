@@ -56,7 +56,7 @@ def fit(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit plain NMF, to compare the numbers with.")
     ] = True,
-    codes: Annotated[str, typer.Option(callback=shared.one_of(FORMATS), help="csv or parquet.")] = "csv",
+    codes: Annotated[str, typer.Option(callback=shared.one_of(FORMATS), help="Codes as csv or parquet.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,
