@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 Estimator: TypeAlias = Any  # of this package, or of scikit-learn
 
 
+class ParameterError(ValueError):
+    """A value that a parameter may not have; `parameter` is its name."""
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
 class Allowed(NamedTuple):
     """What a parameter may be: a test, and the same in words."""
 
@@ -128,9 +136,10 @@ def check_parameters(estimator: Estimator, table: Mapping[str, Allowed]) -> None
     for name, allowed in table.items():
         value = getattr(estimator, name)
         if not allowed.test(value):
-            raise ValueError(
+            raise ParameterError(
                 f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
-                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...)."
+                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",
+                name,
             )
 
 

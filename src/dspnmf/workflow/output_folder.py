@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import Self
 
 from dspnmf._atomic_files import umask
+from dspnmf._validation import ParameterError
 
 
 class OutputFolder:
-    """A context: files are written to a folder beside it, which takes the name when the block ends well.
+    """A context: files are written to a temporary folder, which gets the name when the block ends without an error.
 
     A folder that exists keeps its other files; files of the same names are replaced if that was asked for, and refused
     before any work otherwise.
@@ -22,12 +23,13 @@ class OutputFolder:
         self.path = path
         if path.is_symlink() and not path.exists():
             raise ValueError(f"{path} is a link that leads nowhere: name another folder.")
-        for place in (path, *path.absolute().parents):
-            if place.exists() and not place.is_dir():
-                raise ValueError(f"{place} is a file: name a folder for the results.")
+        for folder in (path, *path.absolute().parents):
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(f"{folder} is a file: name a folder for the results.")
         there = [name for name in names if (path / name).exists()]
         if there and not force:
-            raise ValueError(f"{path} holds {', '.join(there)} already: name another folder, or replace with --force.")
+            message = f"{path} holds {', '.join(there)} already: name another folder, or replace them with force=True."
+            raise ParameterError(message, "force")
         self._names = names
         self._work: Path | None = None
 
@@ -39,12 +41,12 @@ class OutputFolder:
         return self
 
     def __truediv__(self, name: str) -> Path:
-        """The path of a file, for now."""
+        """The path to write a file of the folder to."""
         assert self._work is not None
         return self._work / name
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Publish what was written, or leave no file of it."""
+        """Publish the files, or after an error delete them."""
         assert self._work is not None
         try:
             if kind is None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, launched, require_browser
+from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, require_browser
 from dspnmf.paper.protocol import CURVES, Run, plan
 from dspnmf.paper.results import Results
 from dspnmf.paper.store import Measurement
@@ -42,13 +41,6 @@ def write(results: Results, path: Path) -> str:
     found = (*tables(results), extra_table(results))
     write_reproduction(results, found, summary(results), path, provenance={"python": "3.11"})
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """The one browser of this module."""
-    with launched(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -299,14 +291,14 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     browser.mouse("mouseMoved", x, y)
     assert browser.js("return document.title") != "1"
     assert browser.js("return document.images.length") == 0
-    for place in (
+    for selector in (
         ".headline",
         "#table1 tbody tr:last-child th",
         "#table1 h3",
         "#ranks .panel:last-child h4",
         ".pairs dd",
     ):
-        assert HOSTILE in browser.js("return document.querySelector(arguments[0]).textContent", place)
+        assert HOSTILE in browser.js("return document.querySelector(arguments[0]).textContent", selector)
     assert browser.driver.get_log("browser") == []
 
 

@@ -1,10 +1,9 @@
-"""The page of a choice: scores over the weight of the structure, held-out error over the rank, every candidate."""
+"""The page of a selection: scores over the weight of the structure, held-out error over the rank, every candidate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,21 @@ from dspnmf import __version__
 from dspnmf._atomic_files import write_text
 from dspnmf.report.charts import STYLES, Axis, Chart, Figure, Series, View
 from dspnmf.report.page import Assets, render
+from dspnmf.selection import DSPNMFCV
 
 _ASSETS = Assets((*Assets().styles, "fit.css"))
+_COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
+    "Rank": ("param_n_components", "{:.0f}"),
+    "Alpha": ("param_alpha", "{:.4g}"),
+    "Label weight": ("param_label_weight", "{:g}"),
+    "Score": ("mean_test_score", "{:.4f}"),
+    "± over folds": ("std_test_score", "{:.4f}"),
+    "Stability": ("stability", "{:.3f}"),
+    "Position": ("rank_test_score", "{:.0f}"),
+}
 
 
-def selection_report(cv: Any, *, title: str | None = None, settings: Mapping[str, str] | None = None) -> str:
+def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mapping[str, str] | None = None) -> str:
     """The page of a fitted `DSPNMFCV`: one HTML file that needs no other and asks for nothing outside.
 
     Parameters
@@ -55,7 +64,7 @@ def selection_report(cv: Any, *, title: str | None = None, settings: Mapping[str
     )
 
 
-def write_selection_report(cv: Any, path: Path, *, settings: Mapping[str, str] | None = None) -> None:
+def write_selection_report(cv: DSPNMFCV, path: Path, *, settings: Mapping[str, str] | None = None) -> None:
     """Write what `selection_report` gives to a file, which is replaced in one stroke.
 
     Parameters
@@ -68,11 +77,8 @@ def write_selection_report(cv: Any, path: Path, *, settings: Mapping[str, str] |
     write_text(Path(path), selection_report(cv, settings=settings))
 
 
-_COLUMNS = ("Rank", "Alpha", "Label weight", "Score", "± over folds", "Stability", "Place")
-
-
-def _headline(cv: Any, supervised: bool) -> str:
-    """The choice in words."""
+def _headline(cv: DSPNMFCV, supervised: bool) -> str:
+    """The choice and its reason in a sentence."""
     how = "a classifier does best with its codes" if supervised else "it predicts held-out cells and keeps neighbours"
     rule = "the best mean" if cv.rule == "best" else "the simplest within one standard error of the best"
     return (
@@ -81,8 +87,8 @@ def _headline(cv: Any, supervised: bool) -> str:
     )
 
 
-def scores(cv: Any, supervised: bool) -> Figure:
-    """Scores over alpha, a line a rank (and label weight)."""
+def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
+    """Scores over alpha, one line for each rank (and label weight)."""
     found = cv.cv_results_
     keys = sorted(set(zip(found["param_n_components"], found["param_label_weight"], strict=True)))
     several = len({weight for _, weight in keys}) > 1
@@ -92,9 +98,9 @@ def scores(cv: Any, supervised: bool) -> Figure:
         here = here[np.argsort(found["param_alpha"][here])]
         mean, spread = found["mean_test_score"][here], found["std_test_score"][here]
         name = f"rank {rank}" + (f", label weight {weight:g}" if several else "")
-        x, marks = _tuple(found["param_alpha"][here]), tuple("chosen" if i == cv.best_index_ else "" for i in here)
-        low, high = _tuple(mean - spread), _tuple(mean + spread)
-        series.append(Series(name, x, _tuple(mean), low=low, high=high, style=style % STYLES, marks=marks))
+        marks = tuple("chosen" if i == cv.best_index_ else "" for i in here)
+        band = {"low": mean - spread, "high": mean + spread}
+        series.append(Series(name, found["param_alpha"][here], mean, **band, style=style % STYLES, marks=marks))
     quantity = "score of the classifier" if supervised else "neighbours kept (share)"
     chart = Chart("Held-out rows", Axis("alpha", log=True), Axis(quantity), tuple(series), height=380)
     text = (
@@ -105,15 +111,14 @@ def scores(cv: Any, supervised: bool) -> Figure:
     return Figure("scores", "Score over alpha", text, (View("", (chart,)),))
 
 
-def ranks(cv: Any) -> Figure:
+def ranks(cv: DSPNMFCV) -> Figure:
     """Error of held-out cells, and stability, over the rank."""
-    found = cv.rank_results_
-    x, error, spread = (np.asarray(found[name], float) for name in ("n_components", "mean_error", "std_error"))
+    found = cv.rank_results_ or {}
+    x, error, spread = (np.asarray(found[name], np.float64) for name in ("n_components", "mean_error", "std_error"))
     marks = tuple("chosen" if rank == cv.n_components_ else "" for rank in x)
-    at, low, high = _tuple(x), _tuple(np.maximum(error - spread, 0)), _tuple(error + spread)
-    axis = Axis("rank (count)", ticks=at)
-    errors = Series("error", at, _tuple(error), low=low, high=high, marks=marks)
-    stability = Series("stability", at, _tuple(found["stability"]), style=2)
+    axis = Axis("rank (count)", ticks=tuple(map(float, x)))
+    errors = Series("error", x, error, low=np.maximum(error - spread, 0), high=error + spread, marks=marks)
+    stability = Series("stability", x, found["stability"], style=2)
     charts = (
         Chart("Held-out cells", axis, Axis("share not predicted"), (errors,)),
         Chart("Stability", axis, Axis("cosine over folds (0 to 1)"), (stability,)),
@@ -125,22 +130,8 @@ def ranks(cv: Any) -> Figure:
     return Figure("ranks", "Rank", text, (View("", charts),))
 
 
-def _candidates(cv: Any) -> list[tuple[str, ...]]:
+def _candidates(cv: DSPNMFCV) -> list[list[str]]:
     """A row of text for every candidate, the best first."""
     found = cv.cv_results_
     order = np.argsort(found["rank_test_score"], kind="stable")
-    forms = {
-        "param_n_components": "{:.0f}",
-        "param_alpha": "{:.4g}",
-        "param_label_weight": "{:g}",
-        "mean_test_score": "{:.4f}",
-        "std_test_score": "{:.4f}",
-        "stability": "{:.3f}",
-        "rank_test_score": "{:.0f}",
-    }
-    return [tuple(form.format(found[name][i]) for name, form in forms.items()) for i in order]
-
-
-def _tuple(values: Any) -> tuple[float, ...]:
-    """As a series takes it."""
-    return tuple(map(float, values))
+    return [[form.format(found[name][i]) for name, form in _COLUMNS.values()] for i in order]

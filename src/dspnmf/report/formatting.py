@@ -1,23 +1,33 @@
-"""Names and numbers as a page writes them."""
+"""How pages write names and numbers, and the cells of their tables."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
-LETTERS = 80  # at most, of a name or a value
+MAX_LETTERS = 80  # of a name or a value
+MISSING = "\N{EN DASH}"
 _SMALLEST, _LARGEST = 1e-3, 1e6  # numbers beyond are written with a power of ten
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def cut(text: Any) -> str:
-    """A text of at most `LETTERS` letters: a page is no place for documents.
+class TableCell(NamedTuple):
+    """One number: as text, as the number to sort by (empty where there is none), and whether it leads its column."""
+
+    text: str = MISSING
+    key: str = ""
+    best: bool = False
+    sign: str = ""  # of a difference: "more", "less" or "same"
+
+
+def cut(text: object) -> str:
+    """The text, shortened to at most `MAX_LETTERS` letters.
 
     >>> len(cut("a" * 1000))
     80
     """
     text = str(text)
-    return text if len(text) <= LETTERS else text[: LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return text if len(text) <= MAX_LETTERS else text[: MAX_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def amount(value: float) -> str:
@@ -31,10 +41,23 @@ def amount(value: float) -> str:
         text = f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
     else:
         mantissa, exponent = f"{value:.3e}".split("e")
-        text = f"{float(mantissa):g}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10" + str(int(exponent)).translate(
-            _SUPERSCRIPTS
-        )
+        text = f"{float(mantissa):g}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}{_power_of_ten(exponent)}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def power(value: float) -> str:
+    """A power of ten as it is written by hand, other numbers as they are.
+
+    >>> power(0.001), power(1.0), power(0.0)
+    ('10⁻³', '1', '0')
+    """
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{value:g}" if float(mantissa) != 1 or int(exponent) in (0, 1) else _power_of_ten(exponent)
+
+
+def _power_of_ten(exponent: str) -> str:
+    """10 with an exponent in superscript."""
+    return "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
 
 
 def percent(share: float) -> str:
@@ -62,7 +85,7 @@ def share(value: float) -> str:
 
 
 def capital(text: str) -> str:
-    """The first letter large.
+    """The text with a capital first letter.
 
     >>> capital("plain NMF")
     'Plain NMF'
@@ -71,7 +94,7 @@ def capital(text: str) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things.
+    """A number with its noun, singular or plural.
 
     >>> counted(1, "sample"), counted(1797, "sample")
     ('1 sample', '1,797 samples')

@@ -1,23 +1,27 @@
-"""What a fit or a selection leaves in a folder, and the way back."""
+"""The files of a fit or a selection: written to a folder, and read back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 import dspnmf
 from dspnmf._atomic_files import write_text
+from dspnmf._validation import ParameterError
 from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report, write_selection_report
+from dspnmf.report.fit_inputs import FloatArray
+from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.fitting import FitResult
-from dspnmf.workflow.folder import OutputFolder
-from dspnmf.workflow.scaling import scaled
-from dspnmf.workflow.tables import matched
+from dspnmf.workflow.output_folder import OutputFolder
+from dspnmf.workflow.preparation import matched, scaled
 
 FORMATS = ("csv", "parquet")
 FIT_FILES = ("codes.csv", "codes.parquet", "components.csv", "model.skops", "metrics.json", "report.html")
@@ -31,37 +35,47 @@ def code_names(k: int) -> list[str]:
 
 
 def index_name(table: Table, names: list[str]) -> str:
-    """What the column of samples is called beside columns of these names."""
+    """The name of the column of samples in a file with columns of these names."""
     return table.index_name if table.index_name and table.index_name not in names else "sample"
 
 
+def write_table_codes(path: Path, codes: FloatArray, table: Table) -> None:
+    """Write codes with the names of their samples."""
+    names = code_names(codes.shape[1])
+    write_codes(path, codes, table.index, index_name(table, names), names)
+
+
 def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, Any], form: str = "csv") -> None:
-    """Codes, components, model, numbers and page."""
-    table, names = result.table, code_names(result.codes.shape[1])
-    write_codes(folder / f"codes.{form}", result.codes, table.index, index_name(table, names), names)
-    V = np.asarray(result.model.components_)
-    write_codes(folder / "components.csv", V, np.asarray(names), "component", [str(name) for name in table.features])
+    """Write codes, components, model, numbers and page."""
+    table, V = result.table, np.asarray(result.model.components_)
+    write_table_codes(folder / f"codes.{form}", result.codes, table)
+    names = np.asarray(code_names(len(V)))
+    write_codes(folder / "components.csv", V, names, "component", [str(name) for name in table.features])
     dspnmf.save(result.pipeline, folder / "model.skops")
-    told = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
-    write_text(folder / "metrics.json", json.dumps({**told, **result.facts}, indent=1) + "\n")
-    write_fit_report(
-        result.model, table, result.codes, folder / "report.html",
-        yardstick=result.yardstick, facts=result.facts, settings=_shown(settings, result.seconds),
-    )  # fmt: skip
+    about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
+    write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
+    options = {"baseline": result.baseline, "facts": result.facts, "settings": _shown(settings, result.seconds)}
+    write_fit_report(result.model, table, result.codes, folder / "report.html", **options)
 
 
 def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
     """Settings as the page shows them."""
-    shown = {
-        name.capitalize(): str(value)
-        for name, value in settings.items()
-        if name in ("data", "scale", "label") and value
-    }
+    shown = {name.capitalize(): str(settings[name]) for name in ("data", "scale", "label") if settings.get(name)}
     return shown | ({} if seconds is None else {"Time": f"{seconds:.2f} s"})
 
 
-def read_fit(folder: Path, data: Path | None = None) -> tuple[Any, Table, Any, dict[str, Any], dict[str, str]]:
-    """Model, scaled table, codes, facts and settings of a fit in a folder; `data` where the file has moved to."""
+class SavedFit(NamedTuple):
+    """What the page of a fit needs, read from its folder; `baseline` is whether the fit had one."""
+
+    model: BaseEstimator
+    table: Table  # after scaling
+    codes: FloatArray
+    settings: dict[str, str]
+    baseline: bool
+
+
+def read_fit(folder: Path, data: Path | None = None) -> SavedFit:
+    """The fit in a folder, and its table from the same file as then, or from `data`."""
     for name in ("metrics.json", "model.skops"):
         if not (folder / name).is_file():
             raise ValueError(_NO_FIT.format(path=folder, name=name))
@@ -80,19 +94,20 @@ def read_fit(folder: Path, data: Path | None = None) -> tuple[Any, Table, Any, d
         raise ValueError(_NO_FIT.format(path=folder, name="codes.csv or codes.parquet"))
     codes = read(folder / f"codes.{form}", index=index_name(table, code_names(pipeline[-1].n_components_))).X
     if len(codes) != here.X.shape[0]:
-        raise ValueError(
+        raise ParameterError(
             f"{source} has {here.X.shape[0]} samples, but {folder} holds codes of {len(codes)}: name the file of the "
-            "fit with --data, or fit again."
+            "fit as data, or fit again.",
+            "data",
         )
-    return pipeline[-1], here, codes, facts, _shown(settings, facts.get("seconds"))
+    shown, baseline = _shown(settings, facts.get("seconds")), settings.get("baseline", True)
+    return SavedFit(pipeline[-1], here, codes, shown, baseline)
 
 
-def write_selection(cv: Any, folder: OutputFolder, settings: Mapping[str, Any], scale: str) -> dict[str, Any]:
-    """The candidates as a table, the curve of the ranks, and the choice."""
+def write_selection(cv: DSPNMFCV, folder: OutputFolder, settings: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    """Write the candidates, the curve of the ranks, the choice and the page; return the choice."""
     _write_columns(folder / "selection.csv", cv.cv_results_)
-    ranks = getattr(cv, "rank_results_", None)
-    if ranks is not None:
-        _write_columns(folder / "ranks.csv", ranks)
+    if cv.rank_results_ is not None:
+        _write_columns(folder / "ranks.csv", cv.rank_results_)
     choice = {
         "dspnmf": dspnmf.__version__,
         "settings": dict(settings),
@@ -106,8 +121,8 @@ def write_selection(cv: Any, folder: OutputFolder, settings: Mapping[str, Any], 
     return choice
 
 
-def _write_columns(path: Path, columns: Mapping[str, Any]) -> None:
-    """A dict of arrays as CSV; what is no column of numbers is left out."""
+def _write_columns(path: Path, columns: Mapping[str, ArrayLike]) -> None:
+    """Write those of the arrays that are columns of numbers as CSV."""
     plain = {name: np.asarray(values) for name, values in columns.items() if np.ndim(values) == 1}
     numbers = {name: values.astype(float) for name, values in plain.items() if values.dtype.kind in "fiub"}
     X = np.column_stack(list(numbers.values()))

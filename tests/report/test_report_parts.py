@@ -16,9 +16,11 @@ from dspnmf.paper.results import Results
 from dspnmf.paper.store import Measurement
 from dspnmf.paper.summary import Summary, summary
 from dspnmf.paper.tables import Entry, Table, tables
-from dspnmf.report import findings, page, write_reproduction
+from dspnmf.report import page, write_reproduction
 from dspnmf.report.charts import Axis, Chart, Figure, Level, Series, View, plain
-from dspnmf.report.grids import MISSING, grid
+from dspnmf.report.formatting import MISSING
+from dspnmf.report.reproduction_figures import components_text
+from dspnmf.report.reproduction_page import comparison_table
 
 jinja2 = pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
 
@@ -78,15 +80,16 @@ def test_a_figure_is_plain_data() -> None:
 
 def test_the_best_is_a_method() -> None:
     """Bold goes to the highest printed value of each kind, to all that look equal, and never to the unreduced data."""
-    shown = grid(table([0.9001, 0.9004, 0.99, None], [0.9, 0.8, 0.99, 0.95], ("DSP-NMF", "NMF", "All", "LLE")))
-    squares = [row[0] for _, row in shown.rows]
-    assert [square.ours.best for square in squares] == [True, True, False, False]
-    assert [square.published.best for square in squares] == [False, False, False, True]
+    rows = ("DSP-NMF", "NMF", "All", "LLE")
+    shown = comparison_table(table([0.9001, 0.9004, 0.99, None], [0.9, 0.8, 0.99, 0.95], rows))
+    cells = [row[0] for _, row in shown.rows]
+    assert [cell.ours.best for cell in cells] == [True, True, False, False]
+    assert [cell.published.best for cell in cells] == [False, False, False, True]
 
 
 def test_differences_have_a_sign_in_words() -> None:
     """A difference is more, less or the same as it is printed, and missing where one side is."""
-    shown = grid(table([0.91, 0.89, 0.9001, None], [0.9, 0.9, 0.9, 0.9], ("a", "b", "c", "d")))
+    shown = comparison_table(table([0.91, 0.89, 0.9001, None], [0.9, 0.9, 0.9, 0.9], ("a", "b", "c", "d")))
     found = [row[0].difference for _, row in shown.rows]
     assert [value.sign for value in found] == ["more", "less", "same", ""]
     assert [value.text for value in found] == ["+0.010", "\N{MINUS SIGN}0.010", "0.000", MISSING]
@@ -94,13 +97,13 @@ def test_differences_have_a_sign_in_words() -> None:
 
 
 def test_sentences_follow_the_numbers() -> None:
-    """Theorem 2 is said to show where it does, to turn where overlap rises again, and not to show where it does not."""
+    """The text says that Theorem 2 shows, that overlap rises again, or that the theorem does not show."""
     falling, fit = [0.5, 0.1, 0.01], [0.1, 0.1, 0.1]
-    (_, plainly) = findings.of_components(sweep([0.3, 0.2, 0.1], falling, fit))
+    (_, plainly) = components_text(sweep([0.3, 0.2, 0.1], falling, fit))
     assert plainly.endswith("the mean cosine of two components falls from 0.300 to 0.100.")
-    (_, turned) = findings.of_components(sweep([0.3, 0.1, 0.2], falling, [0.1, 0.1, 0.4]))
+    (_, turned) = components_text(sweep([0.3, 0.1, 0.2], falling, [0.1, 0.1, 0.4]))
     assert "at the cost of fit: the reconstruction error grows from 0.100 to 0.400" in turned
-    (_, contrary) = findings.of_components(sweep([0.1, 0.2, 0.3], falling, fit))
+    (_, contrary) = components_text(sweep([0.1, 0.2, 0.3], falling, fit))
     assert "does not show what the theorem says" in contrary
 
 
@@ -114,7 +117,7 @@ def test_same_results_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_the_old_page(tmp_path: Path) -> None:
-    """A page that cannot be made leaves the one that is there, and nothing beside it."""
+    """A page that cannot be made leaves the one that is there, and no other file."""
     path = tmp_path / "index.html"
     path.write_text("old")
     with pytest.raises(jinja2.UndefinedError, match="headline"):
@@ -123,7 +126,7 @@ def test_a_failed_write_leaves_the_old_page(tmp_path: Path) -> None:
 
 
 def test_only_files_that_exist_are_linked(tmp_path: Path) -> None:
-    """Every link leads to a file beside the page or to a place in it."""
+    """Every link leads to a file in the same folder or to a part of the page."""
     (tmp_path / "table2.csv").write_text("")
     (tmp_path / "notes.csv").write_text("")
     write_reproduction(Results(()), tables(Results(())), Summary("Nothing."), tmp_path / "index.html")
@@ -157,7 +160,7 @@ def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    page._environment.cache_clear()
+    page.require.cache_clear()
     monkeypatch.setattr(page, "import_module", missing)
     with pytest.raises(ImportError, match=r'pip install "dspnmf\[report\]"'):
         page.render("base.html", title="")
