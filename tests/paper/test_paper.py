@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import sqlite3
@@ -17,11 +18,12 @@ import pytest
 from dspnmf import DSPNMF
 from dspnmf.backends import ArrayRows
 from dspnmf.paper import protocol, runner
-from dspnmf.paper.measure import PASSES, measure, scores
+from dspnmf.paper.evaluation import evaluate, task_scores
 from dspnmf.paper.methods import methods
-from dspnmf.paper.protocol import CURVES, Run, plan
-from dspnmf.paper.store import Store, StoreError
+from dspnmf.paper.protocol import CURVES, PASSES, Run, plan
+from dspnmf.paper.store import Measurement, Store, StoreError
 
+RUN_COUNT, RUN_DIGEST = 3226, "aa04f46660cb326f8df4d0112b650785d81b4be7eaa714836ed6ebc6bac3cb43"
 SMALL = [Run("Wine", method, rank, repeat) for method in ("NMF", "DSP-NMF") for rank in (2, 3) for repeat in (0, 1)]
 
 
@@ -45,6 +47,14 @@ def test_seeds_follow_from_names() -> None:
     assert Run("Wine", "NMF", 2, 0).id != Run("Wine", "NMF", 2, 1).id
 
 
+def test_ids_and_seeds_are_those_of_the_committed_run() -> None:
+    """Ids and seeds never change within a version of the protocol: stores can be continued, and results repeated."""
+    runs = plan()
+    assert len(runs) == RUN_COUNT
+    digest = hashlib.sha256("".join(f"{run.id} {run.seed}" for run in runs).encode()).hexdigest()
+    assert digest == RUN_DIGEST
+
+
 def test_what_is_compared_shares_a_seed() -> None:
     """Along a sweep, and between the solvers of the curves, runs differ only in what is compared."""
     assert Run("Wine", "DSP-NMF", 3, 0, "lambda", 1.0).seed == Run("Wine", "DSP-NMF", 3, 0, "lambda", 1e8).seed
@@ -54,13 +64,13 @@ def test_what_is_compared_shares_a_seed() -> None:
 
 def test_lambda_changes_nothing_in_the_default_solver() -> None:
     """The sweep of lambda is flat: scores at 1e-2 and 1e8 are the same numbers."""
-    low, high = (measure(Run("Wine", "DSP-NMF", 3, 0, "lambda", setting)) for setting in (1e-2, 1e8))
+    low, high = (evaluate(Run("Wine", "DSP-NMF", 3, 0, "lambda", setting)) for setting in (1e-2, 1e8))
     assert [low[name] for name in ("svm", "knn", "kmeans")] == [high[name] for name in ("svm", "knn", "kmeans")]
 
 
-def test_alpha_buys_structure() -> None:
+def test_alpha_lowers_the_structure_error() -> None:
     """Along the sweep of alpha the structure error falls."""
-    errors = [measure(Run("Wine", "DSP-NMF", 9, 0, "alpha", a))["structure_error"] for a in (0.0, 1.0, 1e3)]
+    errors = [evaluate(Run("Wine", "DSP-NMF", 9, 0, "alpha", a))["structure_error"] for a in (0.0, 1.0, 1e3)]
     assert errors[0] > errors[1] > errors[2]
 
 
@@ -87,17 +97,17 @@ def test_passes_over_the_data(solver: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert counts[1] - counts[0] == 10 * PASSES[solver]
 
 
-def test_curves_tell_the_rises() -> None:
+def test_curves_count_rises() -> None:
     """A curve holds the objective from start to end, and counts rises: the printed rule has them, newton-cg none."""
-    printed, newton = (measure(Run("Wine", name, 10, 0, "curves")) for name in ("printed rule", "newton-cg"))
+    printed, newton = (evaluate(Run("Wine", name, 10, 0, "curves")) for name in ("printed rule", "newton-cg"))
     assert newton["rises"] == 0 < printed["rises"]
     assert newton["objective@0500"] < newton["objective@0010"] < newton["objective@0000"]
 
 
-def test_measure_is_reproducible() -> None:
+def test_evaluation_is_reproducible() -> None:
     """The same run gives the same numbers, and all of them are there."""
     run = Run("Wine", "DSP-NMF", 3, 0)
-    one, other = measure(run), measure(run)
+    one, other = evaluate(run), evaluate(run)
     assert one.keys() >= {"svm", "knn", "kmeans", "objective", "iterations", "structure_error", "neighbour_recall"}
     for name in one.keys() - {"seconds"}:
         assert one[name] == other[name]
@@ -107,8 +117,8 @@ def test_measure_is_reproducible() -> None:
 def test_scores_of_perfect_codes() -> None:
     """Codes that are the classes score 1 in all three tasks; codes without information score near chance."""
     y = np.arange(120) % 3
-    assert scores(np.eye(3)[y], y, 0) == {"svm": 1.0, "knn": 1.0, "kmeans": 1.0}
-    noise = scores(np.random.default_rng(0).random((120, 2)), y, 0)
+    assert task_scores(np.eye(3)[y], y, 0) == {"svm": 1.0, "knn": 1.0, "kmeans": 1.0}
+    noise = task_scores(np.random.default_rng(0).random((120, 2)), y, 0)
     assert noise["knn"] < 0.55
     assert noise["kmeans"] < 0.2
 
@@ -148,7 +158,7 @@ def test_a_store_is_made_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("kind", ["text", "truncated", "other version", "other database"])
 def test_foreign_and_damaged_stores_are_left_alone(kind: str, tmp_path: Path) -> None:
-    """A file that is no store of this version is refused with a clear message and not changed by a byte."""
+    """A file that is not a store of this version is refused with a clear message and not changed by a byte."""
     path = tmp_path / "results.sqlite"
     with Store(path) as store:
         for run in SMALL:
@@ -172,89 +182,89 @@ def test_foreign_and_damaged_stores_are_left_alone(kind: str, tmp_path: Path) ->
     assert path.read_bytes() == before
 
 
-def test_runner_runs_everything_once(tmp_path: Path) -> None:
-    """All runs end in the store; a second start has nothing to do; progress is told for each."""
-    seen: list[runner.Progress] = []
-    runner.execute(SMALL[:4], tmp_path / "r.sqlite", jobs=2, watch=seen.append)
-    assert [progress.done for progress in seen] == [1, 2, 3, 4]
-    runner.execute(SMALL[:4], tmp_path / "r.sqlite", jobs=2, watch=lambda progress: pytest.fail("nothing to do"))
-    with Store(tmp_path / "r.sqlite") as store:
-        assert {m.run for m in store.measurements()} == set(SMALL[:4])
+IMPOSSIBLE = Run("NoSuchData", "NMF", 2, 0)
 
 
-def test_failures_do_not_stop_the_rest(tmp_path: Path) -> None:
-    """A run that fails is recorded with its error, and the others go on."""
-    impossible = Run("NoSuchData", "NMF", 2, 0)
-    runner.execute([impossible, SMALL[0]], tmp_path / "r.sqlite", jobs=1)
-    with Store(tmp_path / "r.sqlite") as store:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[runner.Progress]]:
+    """The store after the runs of SMALL and one that fails, without an interruption, and the progress reported."""
+    path, seen = tmp_path_factory.mktemp("undisturbed") / "results.sqlite", []
+    runner.execute([IMPOSSIBLE, *SMALL], path, jobs=2, callback=seen.append)
+    return path, seen
+
+
+def test_runner_runs_everything_once(undisturbed: tuple[Path, list[runner.Progress]]) -> None:
+    """All runs end in the store; a second start has nothing to do; progress is reported for each."""
+    path, seen = undisturbed
+    assert [progress.done for progress in seen] == list(range(1, len(SMALL) + 2))
+    assert {progress.run for progress in seen} == {IMPOSSIBLE, *SMALL}
+    runner.execute(SMALL, path, jobs=2, callback=lambda progress: pytest.fail("nothing to do"))
+    with Store(path) as store:
+        assert {m.run for m in store.measurements()} == set(SMALL)
+
+
+def test_failures_do_not_stop_the_rest(undisturbed: tuple[Path, list[runner.Progress]]) -> None:
+    """A run that fails is recorded with its error, which is also reported, and the others go on."""
+    path, seen = undisturbed
+    with Store(path) as store:
         ((failed, error),) = store.failures()
-        assert failed == impossible
-        assert "NoSuchData" in error
-        assert {m.run for m in store.measurements()} == {SMALL[0]}
+    assert failed == IMPOSSIBLE
+    assert "NoSuchData" in error
+    assert [progress.error for progress in seen if progress.run == IMPOSSIBLE] == [error]
 
 
-DYING = """
-import os, signal
+SCRIPT = """
+import os, signal, time
 from pathlib import Path
 from dspnmf.paper import runner
 from dspnmf.paper.protocol import Run
 
-def measure(run, data_dir):
-    if run.rank == 3:
+def evaluate(run, data_dir):
+    if run.method == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    return {"svm": float("nan") if run.rank == 5 else 0.5}
+    time.sleep(0.1)
+    return {{"svm": float("nan") if run.method == "not finite" else float(run.seed)}}
 
-runner.measure = measure  # here and, as this file is imported there, in every process
+runner.evaluate = evaluate  # here and, as this file is imported there, in every process
 if __name__ == "__main__":
-    runner.execute([Run("Wine", "NMF", rank, 0) for rank in range(2, 7)], Path("store.sqlite"), jobs=2)
+    runner.execute({runs!r}, Path("store.sqlite"), jobs=2)
 """
+
+
+def write_script(folder: Path, runs: list[Run]) -> list[str]:
+    """Write a script that makes these runs with a quick evaluation; returns the command that starts it."""
+    (folder / "script.py").write_text(SCRIPT.format(runs=runs))
+    return [sys.executable, "script.py"]
 
 
 def test_a_dying_process_stops_nothing(tmp_path: Path) -> None:
-    """A run that takes its process down, or measures no number, is a row with an error, and all others have results."""
-    (tmp_path / "dying.py").write_text(DYING)
-    subprocess.run([sys.executable, "dying.py"], cwd=tmp_path, check=True, timeout=120)
+    """A run that kills its process, or measures NaN, is stored with an error, and all others have results."""
+    methods = ("first", "killed", "third", "not finite", "last")
+    command = write_script(tmp_path, [Run("Wine", method, 2, 0) for method in methods])
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
     with Store(tmp_path / "store.sqlite") as store:
-        assert [m.run.rank for m in store.measurements()] == [2, 4, 6]
-        errors = {run.rank: error for run, error in store.failures()}
-    assert errors.keys() == {3, 5}
-    assert errors[3].startswith("ProcessDied")
-    assert errors[5].startswith("NotFinite: measured svm = nan")
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from dspnmf.paper import runner
-from test_paper import SMALL
-if __name__ == "__main__":
-    runner.execute(SMALL, Path({store!r}), jobs=2)
-"""
-
-
-def numbers(path: Path) -> list[object]:
-    """What tables are made of: everything but times."""
-    with Store(path) as store:
-        return [m for m in store.measurements() if m.name != "seconds"]
+        assert {m.run.method for m in store.measurements()} == {"first", "third", "last"}
+        errors = {run.method: error for run, error in store.failures()}
+    assert errors.keys() == {"killed", "not finite"}
+    assert errors["killed"].startswith("ProcessDied")
+    assert errors["not finite"].startswith("NotFinite: measured svm = nan")
 
 
 def test_kill_and_resume(tmp_path: Path) -> None:
-    """Killed with SIGKILL at several moments and started again, the results are those of an undisturbed run."""
-    runner.execute(SMALL, tmp_path / "calm.sqlite", jobs=2)
-    store = tmp_path / "killed.sqlite"
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), store=str(store)))
-    for results_before_the_kill in (1, 3):
-        process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    """Killed with SIGKILL at several moments and started again, it ends with the results of an undisturbed run."""
+    runs = [Run("Wine", "NMF", rank, 0) for rank in range(2, 18)]
+    store, command = tmp_path / "store.sqlite", write_script(tmp_path, runs)
+    for results_before_the_kill in (1, 5):
+        process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and _results(store) < results_before_the_kill:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        assert _results(store) >= results_before_the_kill
-    subprocess.run([sys.executable, str(script)], check=True, timeout=300)
-    assert numbers(store) == numbers(tmp_path / "calm.sqlite")
+        assert results_before_the_kill <= _results(store) < len(runs)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    with Store(store) as results:
+        assert results.measurements() == [Measurement(run, "svm", float(run.seed)) for run in runs]
 
 
 def _results(path: Path) -> int:

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from dspnmf.paper.measure import PASSES
 from dspnmf.paper.protocol import (
     ALPHA_RANK,
     CURVE_LENGTH,
     CURVE_RANK,
     LAMBDA_RANK,
+    PASSES,
     RANKS,
     TABLE_METHODS,
     TABLE_SETS,
