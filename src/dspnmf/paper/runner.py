@@ -37,14 +37,7 @@ class Progress(NamedTuple):
     error: str | None
 
 
-class _Outcome(NamedTuple):
-    """Measurements of a run, or its error."""
-
-    values: dict[str, float] | None
-    error: str | None
-
-
-_Outcomes = Generator[tuple[Run, _Outcome], None, list[Run]]
+_Outcome = tuple[dict[str, float] | None, str | None]  # measurements of a run, or its error
 
 
 def execute(
@@ -62,12 +55,10 @@ def execute(
     runs = list(runs)
     with Store(store) as results:
         todo = results.missing(runs)
-        done = len(runs) - len(todo)
         with closing(_outcomes(todo, data_dir, jobs)) as outcomes:
-            for run, outcome in outcomes:
-                results.add(run, outcome.values, outcome.error)
-                done += 1
-                callback(Progress(run, done, len(runs), outcome.error))
+            for done, (run, (values, error)) in enumerate(outcomes, len(runs) - len(todo) + 1):
+                results.add(run, values, error)
+                callback(Progress(run, done, len(runs), error))
 
 
 def _outcomes(runs: list[Run], data_dir: str | None, jobs: int) -> Generator[tuple[Run, _Outcome], None, None]:
@@ -77,10 +68,12 @@ def _outcomes(runs: list[Run], data_dir: str | None, jobs: int) -> Generator[tup
         suspects = deque((yield from _in_pool(waiting, data_dir, jobs, 2 * jobs)))
         while suspects:
             for run in (yield from _in_pool(suspects, data_dir, 1, 1)):
-                yield run, _Outcome(None, "ProcessDied: the process of this run was killed, perhaps for its memory.")
+                yield run, (None, "ProcessDied: the process of this run was killed, perhaps for its memory.")
 
 
-def _in_pool(waiting: deque[Run], data_dir: str | None, jobs: int, limit: int) -> _Outcomes:
+def _in_pool(
+    waiting: deque[Run], data_dir: str | None, jobs: int, limit: int
+) -> Generator[tuple[Run, _Outcome], None, list[Run]]:
     """Outcomes from one pool of processes until all runs have ended; if a process dies, returns the submitted runs.
 
     At most `limit` runs are submitted at a time: enough to keep all processes busy, few enough to repeat few.
@@ -113,10 +106,10 @@ def _attempt(run: Run, data_dir: str | None) -> _Outcome:
     try:
         values = evaluate(run, data_dir)
     except Exception as error:  # whatever a method raises, the other runs go on
-        return _Outcome(None, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}")
+        return None, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
     if odd := [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]:
-        return _Outcome(None, f"NotFinite: measured {', '.join(odd)}, where a finite number is needed.")
-    return _Outcome(values, None)
+        return None, f"NotFinite: measured {', '.join(odd)}, where a finite number is needed."
+    return values, None
 
 
 def _start_worker(watched: Connection) -> None:
