@@ -1,17 +1,14 @@
-"""Names for the kinds of arrays that signatures speak of."""
+"""Names for the kinds of arrays in signatures."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
 from scipy import sparse
 
-Array: TypeAlias = NDArray[np.floating]
+Array: TypeAlias = npt.NDArray[np.floating]
 Sparse: TypeAlias = sparse.csr_array
-Matrix: TypeAlias = Array | sparse.csr_array  # dense, or SciPy's CSR
-SmallArray: TypeAlias = Any  # k x k or m x k, float64: a NumPy array, or a tensor where rows keep them on a device
-Scalar: TypeAlias = Any  # a float, or a tensor without dimensions
-Codes: TypeAlias = Any  # codes as the Rows of a backend hold them: n x k, k x n on a device, futures on a cluster
-ArrayLike: TypeAlias = Any  # what users may pass as X, W, H, y: arrays, data frames, lists, tensors, Dask arrays ...
+Matrix: TypeAlias = Array | Sparse
+ArrayLike: TypeAlias = npt.ArrayLike | Sparse  # what users pass: arrays, data frames, lists, tensors, sparse arrays

@@ -166,12 +166,12 @@ def check_graph(A: ArrayLike, n: int, *, name: str = "similarity", signed: bool 
     >>> check_graph([[0, 1], [1, 0]], 2).nnz
     2
     """
-    A = A if sparse.issparse(A) else np.asarray(A)
-    if A.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {A.dtype}, but weights must be real numbers: use astype(float).")
-    if A.shape != (n, n):
-        raise ValueError(f"{name} has shape {A.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
-    A = sparse.csr_array(A, dtype=np.float64, copy=True)
+    given = _as_matrix(A)
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {given.dtype}, but weights must be real numbers: use astype(float).")
+    if given.shape != (n, n):
+        raise ValueError(f"{name} has shape {given.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
+    A = sparse.csr_array(given, dtype=np.float64, copy=True)
     A.sum_duplicates()
     for bad, words in ((~np.isfinite(A.data), "finite"), (A.data < 0, ">= 0")):
         if bad.any() and (words == "finite" or not signed):
@@ -190,13 +190,14 @@ def check_graph(A: ArrayLike, n: int, *, name: str = "similarity", signed: bool 
 
 def check_weights(R: ArrayLike, n: int) -> sparse.csr_array:
     """Check weights of rows on each other given by the user (n x n, finite, any sign); returns them as float64 CSR."""
-    R = R if sparse.issparse(R) else np.asarray(R)
-    if R.dtype.kind not in "fiub" or R.shape != (n, n) or not np.isfinite(R.data if sparse.issparse(R) else R).all():
+    given = _as_matrix(R)
+    values = given if isinstance(given, np.ndarray) else given.data
+    if given.dtype.kind not in "fiub" or given.shape != (n, n) or not np.isfinite(values).all():
         raise ValueError(
-            f"graph (shape {R.shape}, dtype {R.dtype}) must hold weights of {n} rows on each other: finite numbers of "
-            f"shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
+            f"graph (shape {given.shape}, dtype {given.dtype}) must hold weights of {n} rows on each other: finite "
+            f"numbers of shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
         )
-    return sparse.csr_array(R, dtype=np.float64)
+    return sparse.csr_array(given, dtype=np.float64)
 
 
 def farthest(X: ArrayLike, n_distant: int = 5) -> sparse.csr_array:
@@ -233,6 +234,11 @@ def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> list[M
     if (new := rows[0].shape[1]) != (trained := rows[-1].shape[1]):
         raise ValueError(f"X_new has {new} columns, but X_train has {trained}: pass the same features to each.")
     return [X if X.dtype in (np.float32, np.float64) else X.astype(np.float64) for X in rows]
+
+
+def _as_matrix(A: ArrayLike) -> Matrix:
+    """A NumPy array, or CSR of any sparse array."""
+    return sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A)
 
 
 def _nearest_others(X: Matrix, k: int) -> tuple[Indices, Array]:

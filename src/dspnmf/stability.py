@@ -105,7 +105,7 @@ def _unit_length(runs: Sequence[ArrayLike]) -> list[Array]:
         raise ValueError(f"{len(runs)} fit was given, but components can only be compared between two or more.")
     units: list[Array] = []
     for V in runs:
-        V = check_array(V.toarray() if sparse.issparse(V) else V, dtype=np.float64)
+        V = check_array(sparse.csr_array(V).toarray() if sparse.issparse(V) else V, dtype=np.float64)
         if units and V.shape != units[0].shape:
             raise ValueError(
                 f"Components of shape {V.shape} cannot be matched with components of shape {units[0].shape}: "
