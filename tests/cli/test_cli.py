@@ -218,8 +218,8 @@ def test_failed_runs_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     fill(tmp_path)
     failed = Run("Wine", "LLE", 9, 1)
 
-    def execute(runs: Any, path: Path, *, watch: Callable[..., None], **_: Any) -> None:
-        watch(runner.Progress(failed, 59, 59, "LinAlgError: singular\nTraceback"))
+    def execute(runs: Any, path: Path, *, callback: Callable[..., None], **_: Any) -> None:
+        callback(runner.Progress(failed, 59, 59, "LinAlgError: singular\nTraceback"))
 
     with Store(tmp_path / "results.sqlite") as store:
         store.add(failed, None, "LinAlgError: singular\nTraceback")

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import fmean
 
-from dspnmf.paper.measure import PASSES
 from dspnmf.paper.protocol import (
     ALPHA_RANK,
     CURVE_LENGTH,
     CURVE_RANK,
     LAMBDA_RANK,
+    PASSES,
     RANKS,
     RUNS,
     TABLE_METHODS,

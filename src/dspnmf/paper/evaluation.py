@@ -1,13 +1,14 @@
-"""What is measured in one run of the protocol."""
+"""Fits and scores one run of the protocol."""
 
 from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -16,32 +17,31 @@ from sklearn.preprocessing import minmax_scale
 from sklearn.svm import SVC
 
 from dspnmf import DSPNMF, datasets, metrics
-from dspnmf.backends.norms import gram_norm2, norm2
+from dspnmf._typing import Array
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
 from dspnmf.selection.grid import natural_weight
 
-PASSES = {"printed rule": 2, "appendix rule": 2, "mm": 2, "hals": 1, "newton-cg": 2}  # readings of X per iteration
 _CURVE_POINTS = 60
 
 
-def measure(run: Run, data_dir: str | None = None) -> dict[str, float]:
-    """Fit and score one run: name -> number."""
-    X, y = _scaled(run.dataset, data_dir)
+def evaluate(run: Run, data_dir: str | None = None) -> dict[str, float]:
+    """Fit one run and return its measurements by name."""
+    data = _scaled_dataset(run.dataset, data_dir)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the iterations used are recorded; other libraries warn of their own internals
         if run.experiment == "curves":
-            return _curve(run, X)
-        model = _model(run, X, data_dir)
+            return _convergence_curve(run, data.X)
+        model = _estimator(run, data)
         begin = time.perf_counter()
-        Z = np.asarray(model.fit_transform(X), dtype=np.float64)
+        Z = np.asarray(model.fit_transform(data.X), dtype=np.float64)
         seconds = time.perf_counter() - begin
         scored = Z * np.linalg.norm(model.components_, axis=1) if run.experiment == "alpha" else Z
-        return {**scores(scored, y, run.seed), **_quality(model, X, Z), "seconds": seconds}
+        return {**task_scores(scored, data.y, run.seed), **_quality(model, data.X, Z), "seconds": seconds}
 
 
-def scores(Z: Any, y: Any, seed: int) -> dict[str, float]:
-    """The three tasks of the paper on codes Z."""
+def task_scores(Z: Array, y: datasets.Indices, seed: int) -> dict[str, float]:
+    """Scores of codes Z in the paper's three tasks: SVM, 3 nearest neighbours, k-means."""
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     clusters = KMeans(len(np.unique(y)), n_init=10, random_state=seed).fit_predict(Z)
     return {
@@ -51,26 +51,26 @@ def scores(Z: Any, y: Any, seed: int) -> dict[str, float]:
     }
 
 
-def _model(run: Run, X: Any, data_dir: str | None) -> Any:
-    """The estimator of a run, with what an experiment sets."""
+def _estimator(run: Run, data: datasets.Dataset) -> BaseEstimator:
+    """The estimator of a run, with the parameters that its experiment and its data set determine."""
     model = methods()[run.method](run.rank, run.seed)
     if run.experiment == "lambda":
         model.set_params(lam=run.setting)
     if run.experiment == "alpha":
-        # the structure is that of the codes as they are minimised over; they are normalised for the scores alone
-        model.set_params(alpha=run.setting * natural_weight(X), normalize=False)
-    if run.method == "SDNMF" and (metric := _ground_metric(run.dataset, data_dir)) is not None:
-        model.set_params(metric=metric)
+        # the structure error is that of the codes being optimised; they are normalised only for the scores
+        model.set_params(alpha=run.setting * natural_weight(data.X), normalize=False)
+    if run.method == "SDNMF" and (data.image_shape or data.bands):
+        model.set_params(metric=data.image_shape or "line")
     return model
 
 
-def _curve(run: Run, X: Any) -> dict[str, float]:
+def _convergence_curve(run: Run, X: Array) -> dict[str, float]:
     """The objective at the start and after some of the iterations, and how often it rose by more than rounding."""
     model = DSPNMF(run.rank, lam=1e3, solver=CURVES[run.method], max_iter=CURVE_LENGTH, tol=0, random_state=run.seed)
     begin = time.perf_counter()
     history = model.fit(X).objective_history_
     seconds = time.perf_counter() - begin
-    rounding = 1e-12 * (norm2(X) + gram_norm2(X))
+    rounding = 1e-12 * (np.linalg.norm(X) ** 2 + np.linalg.norm(X.T @ X) ** 2)
     shown = np.unique(np.append(0, np.geomspace(1, CURVE_LENGTH, _CURVE_POINTS).round().astype(int)))
     return {
         **{f"objective@{i:04d}": float(history[i]) for i in shown},
@@ -79,8 +79,8 @@ def _curve(run: Run, X: Any) -> dict[str, float]:
     }
 
 
-def _quality(model: Any, X: Any, Z: Any) -> dict[str, float]:
-    """What else is recorded: fit, structure and components, where a method has them."""
+def _quality(model: BaseEstimator, X: Array, Z: Array) -> dict[str, float]:
+    """How well codes keep the structure and, where the method has them, objective, iterations and components."""
     found = {
         "trustworthiness": metrics.trustworthiness(X, Z),
         "neighbour_recall": metrics.neighbour_recall(X, Z),
@@ -99,17 +99,7 @@ def _quality(model: Any, X: Any, Z: Any) -> dict[str, float]:
 
 
 @lru_cache(maxsize=8)
-def _dataset(name: str, data_dir: str | None) -> datasets.Dataset:
-    return datasets.load(name, data_dir)
-
-
-@lru_cache(maxsize=8)
-def _scaled(name: str, data_dir: str | None) -> tuple[Any, Any]:
-    data = _dataset(name, data_dir)
-    return minmax_scale(data.X), data.y
-
-
-def _ground_metric(name: str, data_dir: str | None) -> Any:
-    """SDNMF's metric between features: the pixel grid, the line of bands, or none."""
-    data = _dataset(name, data_dir)
-    return data.image_shape or ("line" if data.bands else None)
+def _scaled_dataset(name: str, data_dir: str | None) -> datasets.Dataset:
+    """A data set with every feature scaled to [0, 1]."""
+    data = datasets.load(name, data_dir)
+    return replace(data, X=minmax_scale(data.X))

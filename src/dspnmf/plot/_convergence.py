@@ -1,30 +1,33 @@
-"""The way down: the objective over the iterations."""
+"""The objective over the iterations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from sklearn.base import BaseEstimator
 
-from dspnmf.plot import _look
+from dspnmf._typing import Array
+from dspnmf.plot import _inputs, _style
 
 _WIDE = 10  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 
 
-def convergence(models: Any, *, relative: bool = False, ax: Axes | None = None) -> Axes:
-    """The objective at the start and after every iteration.
+def convergence(
+    models: BaseEstimator | Mapping[str, BaseEstimator], *, relative: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Plot the objective at the start and after every iteration.
 
     The axis is logarithmic where values differ by more than a factor of ten.
 
     Parameters
     ----------
     models : estimator or dict of str to estimator
-        A fitted model, or several with the names that stand in the legend.
+        A fitted model, or several with their names in the legend.
     relative : bool, default=False
-        Divide by the objective at the start; sets models of different objectives side by side.
+        Divide by the objective at the start, to compare models with different objectives.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
 
@@ -48,9 +51,9 @@ def convergence(models: Any, *, relative: bool = False, ax: Axes | None = None) 
     histories = {str(name): _history(model) for name, model in named.items()}
     if relative:
         histories = {name: history / (history[0] or 1.0) for name, history in histories.items()}
-    ax = _look.one(ax)
+    ax = _style.one_axes(ax)
     for number, (name, history) in enumerate(histories.items()):
-        ax.plot(history, color=_look.colour(number), linestyle=_look.dash(number), label=name)
+        ax.plot(history, label=name, **_style.line(number))
     values = np.concatenate(list(histories.values()))
     logarithmic = bool(values.min() > 0 and values.max() > _WIDE * values.min())
     ax.set_yscale("log" if logarithmic else "linear")
@@ -58,13 +61,13 @@ def convergence(models: Any, *, relative: bool = False, ax: Axes | None = None) 
     ax.set(xlabel="iteration", ylabel=quantity + (" (log scale)" if logarithmic else ""))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if isinstance(models, Mapping):
-        _look.legend_beside(ax, len(histories))
+        _style.legend_on_the_right(ax, len(histories))
     return ax
 
 
-def _history(model: Any) -> Any:
-    """The objective of a fitted model."""
-    model = _look.last(model)
+def _history(model: BaseEstimator) -> Array:
+    """The objective of a fitted model at the start and after every iteration."""
+    model = _inputs.fitted(model)
     if not hasattr(model, "objective_history_"):
         raise ValueError(f"{type(model).__name__} has no history to draw: it is not fitted by iterations.")
-    return _look.array(model.objective_history_)
+    return _inputs.as_floats(model.objective_history_)
