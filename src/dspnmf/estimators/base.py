@@ -210,10 +210,12 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         before = dict(vars(self))
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             ours = {name: value for name, value in vars(self).items() if name.startswith(("_skl_", "_callback_"))}
             self.__dict__.clear()
             self.__dict__.update(before | ours)
+            if _is_interrupt(error):
+                raise KeyboardInterrupt from None
             raise
 
     def _replace_fitted(self, attributes: Mapping[str, Any]) -> None:
@@ -381,6 +383,13 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether a KeyboardInterrupt began a chain of errors: compiled code turns one into a SystemError."""
+    while isinstance(error, SystemError):
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
 
 
 def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
