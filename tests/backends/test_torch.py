@@ -107,7 +107,6 @@ FAMILY: dict[str, dict[str, Any]] = {
     "DSPNMF knn": {"similarity": "knn"},
     "DSPNMF self-tuned": {"similarity": "self-tuned"},
     "DSPNMF labels": {"label_weight": 2.0},
-    "NMF labels": {"label_weight": 2.0},
     "DSPNMF missing": {"missing": "mask"},
     "NMF missing": {"missing": "mask"},
 }
