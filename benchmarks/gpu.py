@@ -122,7 +122,7 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
 
 def to_objective(X, U, V, objective, shape: str, torch) -> tuple[object, ...]:
     """Time to the objective of the corrected rule after 500 iterations, from the same start."""
-    from dspnmf.solvers.loop import NewtonCG
+    from dspnmf.solvers.newton_cg import NewtonCG
 
     torch.cuda.synchronize()
     begin, A, B = time.perf_counter(), U.clone(), V.clone()
