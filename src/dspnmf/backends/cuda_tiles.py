@@ -210,7 +210,7 @@ class PlainTiles:
         Y = torch.zeros_like(G)
         for done in range(SOLVE_SWEEPS):
             change = self._sweep(Y, G, S, inverse, rows)
-            if done % 10 == 9 and float(change) <= _TOLERANCE[G.dtype] ** 2 * float(_dot(Y, Y)):
+            if done % 10 == 9 and bool(change <= _TOLERANCE[G.dtype] ** 2 * _dot(Y, Y)):
                 break
         return Y
 
