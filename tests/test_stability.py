@@ -107,9 +107,9 @@ def test_a_resumed_fit(times: int, wine: np.ndarray, tmp_path: Path, monkeypatch
     expected = fit()
     kill_at(7, monkeypatch, times)
     with pytest.raises(Killed):
-        fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+        fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
     forget_kill(monkeypatch)
-    resumed = fit(checkpoint=tmp_path / "fit.npz")
+    resumed = fit(checkpoint_path=tmp_path / "fit.npz")
     assert resumed.stability_.shape == (3,)
     np.testing.assert_array_equal(resumed.stability_, expected.stability_)
 

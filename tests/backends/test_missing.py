@@ -238,4 +238,4 @@ def test_refused_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs all of X in memory"):
         NMF(K, missing="mask").fit(da.from_array(A))
     with pytest.raises(ValueError, match="completed cells are not in a checkpoint"):
-        NMF(K, missing="mask").fit(A, checkpoint=tmp_path / "fit.npz")
+        NMF(K, missing="mask").fit(A, checkpoint_path=tmp_path / "fit.npz")
