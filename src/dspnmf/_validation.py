@@ -84,6 +84,10 @@ NOT_SEMI_DEFINITE = (
 )
 
 
+DAMAGED_MODEL = (
+    "This model holds a pull for {held} features, but the rows have {needed}: it is damaged or was changed by hand. "
+    "Load it again, or fit it again."
+)
 NOTHING_KNOWN = "All {shape} cells of X are missing: there is nothing to learn from."
 INCOMPLETE_ROWS = (
     'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
@@ -203,9 +207,14 @@ def _values(X: ArrayLike) -> NDArray[Any]:
     return X.data if sparse.issparse(X) else X
 
 
+def takes_missing(estimator: Estimator) -> bool:
+    """Whether the estimator takes NaN for a missing cell."""
+    return getattr(estimator, "missing", "error") == "mask"
+
+
 def has_missing(estimator: Estimator, X: ArrayLike) -> bool:
     """Whether cells of X are NaN, and the estimator takes that for missing."""
-    return getattr(estimator, "missing", "error") == "mask" and bool(_values(X).size) and np.isnan(_values(X).min())
+    return takes_missing(estimator) and bool(_values(X).size) and np.isnan(_values(X).min())
 
 
 def first_bad_cell(X: ArrayLike, *, skip: bool = False) -> tuple[int, int, float]:

@@ -1,5 +1,7 @@
-"""The family behind one scikit-learn interface."""
+"""The family behind one scikit-learn interface, and what an estimator of your own is made of."""
 
+from dspnmf.estimators.base import Problem
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.frnmf import FRNMF
 from dspnmf.estimators.gdnmf import GDNMF
@@ -9,8 +11,25 @@ from dspnmf.estimators.npe import NPE
 from dspnmf.estimators.npnmf import NPNMF
 from dspnmf.estimators.nsnmf import NSNMF
 from dspnmf.estimators.onmf import ONMF
+from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.sdnmf import SDNMF
 from dspnmf.estimators.spnmf import SPNMF
 from dspnmf.estimators.symnmf import SymNMF
 
-__all__ = ["DSPNMF", "FRNMF", "GDNMF", "GNMF", "NMF", "NPE", "NPNMF", "NSNMF", "ONMF", "SDNMF", "SPNMF", "SymNMF"]
+__all__ = [
+    "DSPNMF",
+    "FRNMF",
+    "GDNMF",
+    "GNMF",
+    "NMF",
+    "NPE",
+    "NPNMF",
+    "NSNMF",
+    "ONMF",
+    "SDNMF",
+    "SPNMF",
+    "ComponentFactorization",
+    "Problem",
+    "SymNMF",
+    "parameter",
+]

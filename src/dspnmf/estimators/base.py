@@ -95,8 +95,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative data; float32 stays float32. A memory map above 1 GiB, a Zarr array or an HDF5 dataset is read
-            in slabs and never held in memory.
+            Non-negative data; float32 stays float32. Data too large for memory are read in slabs, and tensors and
+            arrays of a cluster stay where they are (see the page on scaling).
         y : array-like of shape (n_samples,), optional
             Ignored, except by methods that learn from labels.
         W, H : array-like of shape (n_samples, n_components) and (n_components, n_features), optional

@@ -24,6 +24,7 @@ from scipy import sparse
 
 from dspnmf._atomic_files import complete, write_array
 from dspnmf._typing import Array, ArrayLike, Codes
+from dspnmf.backends.dispatch import path_of
 from dspnmf.backends.protocol import Backend, Rows
 from dspnmf.backends.row_model import GROUP, RandomCodes
 from dspnmf.backends.small_arrays import Small
@@ -197,7 +198,7 @@ def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint
         raise ValueError(
             f"codes_path={str(path)!r} is the file of the checkpoint too: pass another path for one of them."
         )
-    source = _source(X)
+    source = path_of(X)
     if source is not None and _same_file(path, source):
         raise ValueError(f"codes_path={str(path)!r} is the file X is read from: pass another path.")
     if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
@@ -205,14 +206,6 @@ def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint
             f"codes_path={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path."
         )
     return path
-
-
-def _source(X: ArrayLike) -> Path | None:
-    """The file or folder X is read from: of a memory map, an HDF5 dataset, or a Zarr array on this machine."""
-    store = getattr(X, "store", None)
-    named = [getattr(owner, "filename", None) for owner in (X, getattr(X, "file", None))]
-    local = [path for path in (getattr(store, "root", None), getattr(store, "path", None)) if isinstance(path, Path)]
-    return next((Path(path) for path in (*named, *local) if isinstance(path, str | os.PathLike)), None)
 
 
 def _same_file(a: Path, b: Path) -> bool:

@@ -54,7 +54,9 @@ class ComponentFactorization(Factorization):
         """Codes of checked rows, in the user's unit, and the rows they belong to; `state`: of a fit not yet done."""
         state = state or self._transform_state
         ties = self._ties(data)
-        rows = self._augmented(data).rows(len(state.curvature), state.scale)
+        rows = self.augmented(data).rows(len(state.curvature), state.scale)
+        if rows.shape[1] != len(state.pull):  # no kernel takes a shape from a file on trust
+            raise ValueError(_validation.DAMAGED_MODEL.format(held=len(state.pull), needed=rows.shape[1]))
         model = RowModel(rows.small.adopt(state.curvature), rows.small.adopt(state.pull))
         with team():
             return rows, rows.scaled(rows.solve(model, ties, state.completion), state.unit)
@@ -79,7 +81,7 @@ class ComponentFactorization(Factorization):
         """That of the term "reconstruction"."""
         return {"reconstruction_err_": float(np.sqrt(values["reconstruction"])) * problem.rows.scale}
 
-    def _augmented(self, data: Data) -> Data:
+    def augmented(self, data: Data) -> Data:
         """X with the further features the fit had, for transform."""
         return data
 

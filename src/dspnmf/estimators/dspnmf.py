@@ -205,7 +205,8 @@ class DSPNMF(BatchLearner):
             A = graphs.knn(X, self.n_neighbors) if kind == "knn" else graphs.self_tuned(X)
         return Operator(A, np.zeros(data.shape[0]))
 
-    def _augmented(self, data: Data) -> Data:
+    def augmented(self, data: Data) -> Data:
+        """With rows of unit length, where cosines are preserved."""
         state = self._transform_state
         return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
 

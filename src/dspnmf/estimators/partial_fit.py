@@ -164,7 +164,7 @@ class BatchLearner(ComponentFactorization):
         """Fitted attributes after one more batch."""
         f, scale = float(self.forget_factor), self._transform_state.scale
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
-        wide = self._augmented(data)
+        wide = self.augmented(data)
         batch = wide.rows(len(before.Q), scale)
         adopt = batch.small.adopt
         s = State(adopt(before.Vt), adopt(f * before.P), adopt(f * before.Q))

@@ -58,8 +58,7 @@ class TransformState:
 
         The compiled loops do not check their indices, so arrays that do not fit each other must never reach them.
         """
-        similarity = self.parameters.get("similarity")
-        width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m  # rows, and these at unit length
+        width = max(m, len(self.pull)) if np.ndim(self.pull) == 2 else m  # the fit may have had features of its own
         expected: dict[str, tuple[object, tuple[int | None, ...]]] = {
             "unit": (self.unit, (k,)),
             "curvature": (self.curvature, (k, k)),
@@ -80,12 +79,12 @@ class TransformState:
                 if not (isinstance(number, float) and np.isfinite(number) and number >= 0):
                     yield f"{name} is {number!r}, but must be a finite number >= 0"
         for name, (array, shape) in expected.items():
-            yield from _array_faults(name, array, shape)
+            yield from _array_faults(name, array, shape, signed=name == "pull")
         if not (isinstance(self.scale, float) and np.isfinite(self.scale) and self.scale > 0):
             yield f"scale is {self.scale!r}, but must be a finite number > 0"
 
 
-def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...]) -> Iterator[str]:
+def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...], *, signed: bool) -> Iterator[str]:
     """What is wrong with one array: its kind, its shape, or what it holds."""
     if not (isinstance(array, np.ndarray) or sparse.issparse(array)):
         yield f"{name} is a {type(array).__name__}, but must be an array"
@@ -96,5 +95,5 @@ def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...]) ->
         yield f"{name} has dtype {array.dtype}, but must be float32 or float64"
         return
     values = array.data if sparse.issparse(array) else array
-    if not (np.isfinite(values).all() and (values >= 0).all()):
-        yield f"{name} has entries that are negative or not finite"
+    if not (np.isfinite(values).all() and (signed or (values >= 0).all())):
+        yield f"{name} has entries that are not finite{'' if signed else ', or negative'}"

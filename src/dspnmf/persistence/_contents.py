@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from dspnmf.backends.memory import on_host
 from dspnmf.estimators.transform_state import TransformState
 from dspnmf.persistence._note import ModelFileError
-from dspnmf.persistence._trust import own
+from dspnmf.persistence._trust import is_ours, own
 
 _ELSEWHERE = ("torch", "cupy")
 _STATE = "_transform_state"
@@ -70,7 +70,7 @@ def check_sound(model: Any, path: Path) -> None:
     for part in _within(model):
         if sparse.issparse(part):
             part.check_format(full_check=True)
-        if isinstance(part, tuple(own().values())):
+        if is_ours(part):
             for fault in _faults(part):
                 raise ModelFileError(
                     f"{path} is damaged: {fault} in its {type(part).__name__}. Copy the file again, or save the model "
@@ -95,7 +95,13 @@ def _faults(model: BaseEstimator) -> Iterator[str]:
 
 def _has_ours(model: Any) -> bool:
     """Whether a model is, or holds, an estimator of this package."""
-    return any(isinstance(part, tuple(own().values())) for part in _within(model))
+    return any(map(is_ours, _within(model)))
+
+
+def own_classes(model: object) -> list[type]:
+    """Classes of the caller that a model is made of: derived from the base of this package's estimators."""
+    kinds = {type(part) for part in _within(model) if is_ours(part)}
+    return sorted(kinds - set(own().values()), key=lambda kind: kind.__qualname__)
 
 
 def _cache(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Text files become tables: whatever parts their cells, whatever names they have, and with the cell that is wrong."""
+"""Text files become tables: whatever separates their cells and whatever names they have; errors name the cell."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from dspnmf.io import ReadError, Table, quick, read, write_codes
+from dspnmf.io import ReadError, Table, read, text
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -132,18 +129,18 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "says"),
     [
-        ("a,b\n1,2\n3\n", {}, "line 3 has 1 cell, but the rows above have 2 (parted by ',')"),
+        ("a,b\n1,2\n3\n", {}, "line 3 has 1 cell, but the rows above have 2 (separated by ',')"),
         ("a,b\n1,2\n\n3,4,5\n", {}, "line 4 has 3 cells"),
-        ("a,b\n1,2\n1,x\n1,3\n", {}, "line 3, column 'b': 'x' is no number, but 2 of the column's 3 values are"),
-        ("a,b\n" + "1,2\n" * 500 + "1,1_0\n", {}, "line 502, column 'b': '1_0' is no number"),
-        ("a,b\n" + "1,x\n" * 300 + "1,2\n" * 301, {}, "line 2, column 'b': 'x' is no number, but 301"),
+        ("a,b\n1,2\n1,x\n1,3\n", {}, "line 3, column 'b': 'x' is not a number, but 2 of the column's 3 values are"),
+        ("a,b\n" + "1,2\n" * 500 + "1,1_0\n", {}, "line 502, column 'b': '1_0' is not a number"),
+        ("a,b\n" + "1,x\n" * 300 + "1,2\n" * 301, {}, "line 2, column 'b': 'x' is not a number, but 301"),
         (
             "a,b,c\n1,2,3\n1,x,y\n1,3,4\n",
             {},
-            "column 'b': 'x' is no number, but 2 of the column's 3 values are. There are more in 'c'",
+            "column 'b': 'x' is not a number, but 2 of the column's 3 values are. There are more in 'c'",
         ),
-        ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is no number"),
-        ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is no UTF-8 text, at line 2, byte 3 (0xe9)"),
+        ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is not a number"),
+        ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is not UTF-8 text, at line 2, byte 3 (0xe9)"),
         ("a,b\n1,2\n\0", {}, "line 3 has a zero byte"),
         ("", {}, "it is empty"),
         ("\n\n# nothing\n", {}, "it has no rows"),
@@ -152,7 +149,7 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
         ('a,b\n1,"2\n', {}, "the row that begins in line 2 cannot be split"),
         ("kind,a\n1,2\n", {"label": "kinds"}, "it has no column 'kinds'. Is it 'kind'? Correct label."),
         ("a,b\n1,2\n", {"index": "zzz"}, "it has no column 'zzz'. Its columns: 'a', 'b'. Correct index."),
-        ("a,a\n1,2\n", {"label": "a"}, "label='a' is not clear: columns 1 and 2 have that name"),
+        ("a,a\n1,2\n", {"label": "a"}, "label='a' is ambiguous: columns 1 and 2 have that name"),
         ("a,b\n1,2\n", {"label": "a", "index": "a"}, "index and label both name the column 'a'"),
         ("a,b\n1,2\n", {"delimiter": "ab"}, "delimiter='ab' must be one character"),
         ("a,b\n1,2\n", {"variable": "X"}, "variable='X' means nothing for a text file"),
@@ -209,23 +206,23 @@ def test_quick_and_exact_ways_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """PyArrow and the exact way read the same, and where it fails the error is the exact one."""
     content = "id,a,b,note\n" + "".join(f"s{i},{i / 7},{'' if i % 3 else i},t{i % 2}\n" for i in range(500))
     exact = table(tmp_path, content)
-    monkeypatch.setattr(quick, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text, "_WORTHWHILE", 0)
     seen = []
-    way = quick.read
-    monkeypatch.setattr(quick, "read", lambda *given: seen.append(way(*given)) or seen[-1])
+    way = text._quickly
+    monkeypatch.setattr(text, "_quickly", lambda *given: seen.append(way(*given)) or seen[-1])
     fast = table(tmp_path, content)
     assert seen[-1] is not None
     assert np.array_equal(fast.X, exact.X, equal_nan=True)
     assert fast.index.tolist() == exact.index.tolist()
     assert fast.columns["note"].tolist() == exact.columns["note"].tolist()
-    assert "line 502, column 'a': 'oops' is no number" in refusal(tmp_path, content + "t,oops,1,x\n")
+    assert "line 502, column 'a': 'oops' is not a number" in refusal(tmp_path, content + "t,oops,1,x\n")
     assert "line 502 has 2 cells" in refusal(tmp_path, content + "t,1\n")
     assert seen[-2:] == [None, None]
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read without PyArrow, whatever their size."""
-    monkeypatch.setattr(quick, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text, "_WORTHWHILE", 0)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert table(tmp_path, "a,b\n1,2\n3,4\n").X.tolist() == X
 
@@ -239,47 +236,3 @@ def test_agrees_with_pandas(tmp_path: Path) -> None:
         found = read(tmp_path / "frame.csv")
         assert np.array_equal(found.X, frame.to_numpy(), equal_nan=True)
         assert found.features.tolist() == list(frame.columns)
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
-numbers = st.floats(allow_nan=False, allow_infinity=False) | st.just(np.inf)
-
-
-@settings(max_examples=40, deadline=None)
-@given(Z=arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 3)), elements=numbers), data=st.data())
-def test_codes_come_back(tmp_path_factory: pytest.TempPathFactory, Z: np.ndarray, data: st.DataObject) -> None:
-    """What write_codes writes, read reads: every number to the last bit and every name, whatever is in it."""
-    folder = tmp_path_factory.mktemp("codes")
-    names = [f"component {number}" for number in range(Z.shape[1])]
-    index = data.draw(st.lists(texts, min_size=len(Z), max_size=len(Z), unique=True))
-    called = data.draw(st.sampled_from(["", "who, exactly"]))
-    for suffix in (".csv", ".tsv", ".parquet"):
-        path = folder / f"codes{suffix}"
-        write_codes(path, Z, index, called, names)
-        found = read(path, index=called or None)
-        assert found.X.tolist() == Z.tolist()
-        assert found.index.tolist() == index
-        assert (found.index_name, found.features.tolist()) == (called, names)
-
-
-def test_codes_keep_their_precision(tmp_path: Path) -> None:
-    """float32 codes are written with as few digits as they need, and Parquet keeps the type."""
-    Z = np.random.default_rng(0).random((5, 2), dtype=np.float32)
-    index = [str(row) for row in range(5)]
-    for name in ("codes.csv", "codes.parquet"):
-        write_codes(tmp_path / name, Z, index, "", ["a", "b"])
-        assert np.array_equal(read(tmp_path / name).X.astype(np.float32), Z)
-    assert read(tmp_path / "codes.parquet").X.dtype == np.float32
-    assert pd.read_parquet(tmp_path / "codes.parquet").index.tolist() == index
-    assert str(Z[0, 0]) in (tmp_path / "codes.csv").read_text()
-
-
-def test_codes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    """A wrong ending or names that do not fit are errors, and the old file stays."""
-    (tmp_path / "codes.csv").write_text("old")
-    with pytest.raises(ValueError, match="1 rows and 2 columns have names"):
-        write_codes(tmp_path / "codes.csv", np.ones((2, 2)), ["a"], "", ["x", "y"])
-    with pytest.raises(ValueError, match=r"ends in '\.xls'"):
-        write_codes(tmp_path / "codes.xls", np.ones((1, 2)), ["a"], "", ["x", "y"])
-    assert [file.name for file in tmp_path.iterdir()] == ["codes.csv"]
-    assert (tmp_path / "codes.csv").read_text() == "old"

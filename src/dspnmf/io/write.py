@@ -1,11 +1,11 @@
-"""Writing codes with the names of their rows, so that `read` and other programs find them again."""
+"""Codes written with the names of their rows, as CSV or Parquet files that `read` and other programs understand."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from dspnmf._atomic_files import complete
 from dspnmf.io.errors import library, quoted
 
+Names: TypeAlias = Sequence[str] | NDArray[Any]
+
 _ROWS = 10_000  # that are turned into text, or into a group of the file, at once
 
 
-def write_codes(
-    path: str | Path, Z: Any, index: Sequence[str] | NDArray[Any], index_name: str, names: Sequence[str] | NDArray[Any]
-) -> None:
+def write_codes(path: str | Path, Z: NDArray[Any], index: Names, index_name: str, names: Names) -> None:
     """Write codes, one row a sample, with the names of the samples in the first column.
 
     The file is there completely or not at all. Every number is written so that it is read back unchanged in the
@@ -29,7 +29,7 @@ def write_codes(
     path : str or Path
         Ends in ``.csv``, ``.tsv`` or ``.parquet`` (which needs pyarrow).
     Z : array of shape (n_samples, n_components)
-        Codes, such as ``fit_transform`` returns; a memory map is read piece by piece.
+        Codes, such as ``fit_transform`` returns; a memory map is read in blocks.
     index : sequence of str, length n_samples
         Names of the samples.
     index_name : str
@@ -62,7 +62,7 @@ def write_codes(
     writers[path.suffix.lower()](path, Z, index, str(index_name), [str(name) for name in names])
 
 
-def _write_csv(path: Path, Z: Any, index: Any, index_name: str, names: list[str]) -> None:
+def _write_csv(path: Path, Z: NDArray[Any], index: Names, index_name: str, names: list[str]) -> None:
     """Text, with quotes where they are needed."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with complete(path) as file:
@@ -86,7 +86,7 @@ def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if special else text
 
 
-def _write_parquet(path: Path, Z: Any, index: Any, index_name: str, names: list[str]) -> None:
+def _write_parquet(path: Path, Z: NDArray[Any], index: Names, index_name: str, names: list[str]) -> None:
     """A column a component, and a note that tells pandas which column is the index."""
     arrow, parquet = library("pyarrow", "cli", path), library("pyarrow.parquet", "cli", path)
     first = index_name or "__index_level_0__"
