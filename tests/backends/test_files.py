@@ -112,6 +112,82 @@ def test_other_solvers(cls: type, solver: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
 
 
+def holes() -> np.ndarray:
+    """A fifth of the cells missing, one row and one column nearly so."""
+    X, rng = data(), np.random.default_rng(4)
+    missing = rng.random(X.shape) < 0.2
+    missing[7, 1:], missing[3:, 5] = True, True
+    return np.where(missing, np.nan, X)
+
+
+def labels() -> np.ndarray:
+    """Three classes; half of the rows have no label."""
+    return np.where(np.arange(N) % 2 == 0, np.arange(N) % 3, -1)
+
+
+EXTRAS: dict[str, tuple[dict[str, Any], Callable[[], np.ndarray], bool]] = {  # parameters, X, whether with labels
+    "labels": ({"label_weight": 0.7}, data, True),
+    "missing cells": ({"missing": "mask"}, holes, False),
+    "both": ({"label_weight": 0.7, "missing": "mask"}, holes, True),
+    "cosines": ({"similarity": "cosine"}, data, False),
+    "cosines and labels": ({"similarity": "cosine", "label_weight": 0.7}, data, True),
+}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("codes_in_a_file", [False, True])
+def test_labels_cosines_and_missing_cells(extra: str, alpha: float, codes_in_a_file: bool, tmp_path: Path) -> None:
+    """Further columns and completed cells are those of memory: history, codes, components, errors and transform."""
+    parameters, make, labelled = EXTRAS[extra]
+    X, y = make(), labels() if labelled else None
+    stored, more = npy(X, tmp_path), {"codes_path": tmp_path / "codes.npy"} if codes_in_a_file else {}
+    fits = [DSPNMF(K, alpha=alpha, solver="hals", max_iter=20, tol=0, random_state=0, **parameters) for _ in range(2)]
+    Z, Y = fits[0].fit_transform(X, y), fits[1].fit_transform(stored, y, **more)
+    np.testing.assert_allclose(Y, Z, rtol=1e-9, atol=1e-9)
+    for name in ("objective_history_", "components_", "reconstruction_err_", "structure_err_", "objective_"):
+        np.testing.assert_allclose(getattr(fits[1], name), getattr(fits[0], name), rtol=1e-9, atol=1e-9)
+    if labelled:
+        np.testing.assert_allclose(fits[1].label_components_, fits[0].label_components_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fits[0].transform(stored), fits[0].transform(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fits[1].transform(stored), fits[0].transform(X), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "mm"])
+@pytest.mark.parametrize("extra", ["both", "cosines and labels"])
+def test_extras_with_other_solvers(extra: str, solver: str, tmp_path: Path) -> None:
+    """And so they are for the other solvers."""
+    parameters, make, _ = EXTRAS[extra]
+    X = make()
+    model, expected = (DSPNMF(K, solver=solver, max_iter=15, tol=0, random_state=0, **parameters) for _ in range(2))
+    model.fit(npy(X, tmp_path), labels())
+    np.testing.assert_allclose(model.objective_history_, expected.fit(X, labels()).objective_history_, rtol=1e-9)
+
+
+def test_several_starts_with_missing_cells(tmp_path: Path) -> None:
+    """Every start begins with the column means again."""
+    model, expected = (NMF(K, missing="mask", n_init=3, max_iter=10, tol=0, random_state=1) for _ in range(2))
+    model.fit(npy(holes(), tmp_path)), expected.fit(holes())
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
+    np.testing.assert_allclose(model.stability_, expected.stability_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "text"),
+    [
+        (np.full((N, M), np.nan), {"missing": "mask"}, "All 700 x 23 cells of X are missing"),
+        (np.where(np.isnan(holes()), -1.0, holes()), {"missing": "mask"}, r"Negative values .*X\[0, "),
+        (holes(), {}, r'contains NaN, first at X\[.*missing="mask"'),
+        (holes(), {"missing": "mask", "similarity": "cosine"}, "needs complete rows"),
+    ],
+    ids=["nothing known", "negative", "not asked for", "cosines"],
+)
+def test_cells_that_are_refused(X: np.ndarray, parameters: dict[str, Any], text: str, tmp_path: Path) -> None:
+    """What cannot be completed is refused as in memory."""
+    with pytest.raises(ValueError, match=text):
+        DSPNMF(2, **parameters).fit(npy(X, tmp_path))
+
+
 @pytest.mark.parametrize("slab", [1, 5_000, 2**24])
 @pytest.mark.parametrize("solver", ["hals", "newton-cg"])
 def test_slabs_of_any_size(slab: int, solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +274,7 @@ def test_codes_in_a_file(solver: str, tmp_path: Path) -> None:
     assert names == {"x.npy", "codes.npy", "again.npy", "new.npy"}
 
 
-@pytest.mark.parametrize("cls", [DSPNMF, GNMF, FRNMF])
+@pytest.mark.parametrize("cls", [DSPNMF, GNMF, FRNMF, SDNMF])
 def test_codes_in_a_file_while_X_is_in_memory(cls: type, tmp_path: Path) -> None:
     """`codes_path` works for arrays in memory too, for every method of the shared loop."""
     X = data(n=60)
@@ -246,12 +322,13 @@ def test_what_needs_all_of_X(tmp_path: Path) -> None:
     """Methods, starts and similarities that need all of X in memory say so."""
     X = npy(data(), tmp_path)
     for model in (GNMF(2), FRNMF(2), SDNMF(2)):
-        with pytest.raises(ValueError, match="needs all of X in memory, but X is in a file"):
+        name = type(model).__name__
+        with pytest.raises(ValueError, match=f"{name} needs all of X in memory.*but X is in a file: use DSPNMF or NMF"):
             model.fit(X)
     with pytest.raises(ValueError, match='use init="random"'):
         NMF(2, init="nndsvd").fit(X)
     with pytest.raises(ValueError, match='use similarity="gram"'):
-        DSPNMF(2, similarity="cosine").fit(X)
+        DSPNMF(2, similarity="knn").fit(X)
 
 
 def test_chunks_that_are_too_tall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,7 @@ def test_other_similarities_need_complete_rows(similarity: str) -> None:
 
 
 def test_refused_elsewhere(tmp_path: Path) -> None:
-    """Missing cells need X in memory, and no checkpoint."""
+    """Missing cells need X in memory or in a file, and no checkpoint."""
     da = pytest.importorskip("dask.array")
     _, A = holes()
     with pytest.raises(ValueError, match="needs all of X in memory"):
