@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-from dspnmf._validation import FLAG, Allowed, number, one_of, whole
 from dspnmf._typing import Array
+from dspnmf._validation import FLAG, Allowed, number, one_of, whole
 
 Indices = NDArray[np.intp]
 Folder = str | os.PathLike[str] | None

@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from sklearn.metrics import euclidean_distances, pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
-from dspnmf._validation import Allowed, either, number, one_of, whole
 from dspnmf._typing import Array
+from dspnmf._validation import Allowed, either, number, one_of, whole
 
 Indices = NDArray[np.intp]
 

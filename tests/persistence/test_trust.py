@@ -198,7 +198,7 @@ def changed(model: Any, part: str, **values: Any) -> Any:
 
 FITTED: dict[str, Callable[[np.ndarray], Any]] = {
     "training": lambda X: make("GNMF").fit(X),
-    "completion": lambda X: make("DSPNMF", missing="mask").fit(np.where(X == X.max(), np.nan, X)),
+    "completion": lambda X: make("DSPNMF", missing="mask").fit(np.where(X < 1, X, np.nan)),
     "batches": lambda X: make("NMF").fit(X),
 }
 ARRAYS = {  # a part of the state -> its arrays: by name, what a message calls them

@@ -94,7 +94,7 @@ def _faults(model: BaseEstimator) -> Iterator[str]:
 
 
 def _width(model: BaseEstimator, state: TransformState, m: int) -> int | None:
-    """Columns that rows of new samples have: cosines need them twice, and estimators of the user's may add their own."""
+    """Columns of new rows: those of X, twice for cosines; None for estimators of the user's, which may add some."""
     if type(model) not in own().values():
         return None
     similarity = state.parameters.get("similarity")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dspnmf.selection import DSPNMFCV
 from dspnmf.io import Table
+from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.scaling import default_scale, scaled, scaler
 from dspnmf.workflow.tables import check_values, labels_of
 
