@@ -151,17 +151,21 @@ _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.proto
     "batches": "batches in memory",
     "whole matrix": "all of X in memory",
 }
+_INSTEAD = {  # a capability, or the parameter that asks for one -> what works without it
+    "svd": 'use init="random"',
+    "missing": 'leave it at "error"',
+    "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
+    "similarity": 'use similarity="gram"',
+    "label_weight": "leave it at 0",
+}
 
 
 def check_backend(estimator: Estimator, backend: Backend, needs: Mapping[Capability, str]) -> None:
     """Whether the backend of X can do what a fit needs; `needs` says of each capability what asks for it."""
     for capability, asking in needs.items():
         if capability not in backend.capabilities:
-            instead = {
-                "svd": 'use init="random"',
-                "missing": 'leave it at "error"',
-                "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
-            }.get(capability, "use DSPNMF or NMF without it there")
+            named = asking.split("=")[0]
+            instead = _INSTEAD.get(capability, _INSTEAD.get(named, "use DSPNMF or NMF there"))
             raise ValueError(
                 f"{asking} needs {_NEEDED.get(capability, capability)}, but X is {backend.name}: {instead}, or pass a "
                 "NumPy array or a SciPy sparse matrix."

@@ -26,7 +26,7 @@ from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.file_slabs import SlabReader
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
-from dspnmf.backends.memory import MEMORY, MemoryBackend
+from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data, OptionalData
 from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms, Operator, RowModel
@@ -46,6 +46,14 @@ class Survey(NamedTuple):
     missing: NDArray[np.intp] | None = None  # their number in every column, where there are any
 
 
+Columns = Matrix | Callable[[Array], Array]  # of a block: in memory, or made of the rows of X that were read
+
+
+def _itself(X: Array) -> Array:
+    """X, a second time where cells are missing."""
+    return X
+
+
 class FileData(OptionalData):
     """A checked X in a file, and columns it was widened by, which are in memory."""
 
@@ -53,7 +61,7 @@ class FileData(OptionalData):
         self.backend: Backend = backend
         self.reader, self.scratch, self._survey = reader, backend.scratch, survey
         self.shape, self.dtype, self.largest = reader.shape, reader.dtype, survey.largest
-        self.columns: dict[str, Matrix | None] = {"X": None}  # None: X itself, a second time where cells are missing
+        self.columns: dict[str, Columns] = {"X": _itself}
 
     @property
     def missing(self) -> NDArray[np.intp] | None:
@@ -72,24 +80,32 @@ class FileData(OptionalData):
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
-        slabs: Callable[[int], Iterator[tuple[int, Array]]] = self.reader.slabs
         if self.missing is not None:
-            cells = FileCells(self)
-            slabs = partial(cells.slabs, block)
+            return FileCells(self).gram_norm2(scale, block)
+        made = self.columns[block]
+        assert callable(made)  # columns given are labels, whose similarities no term preserves
+
+        def slabs(first: int) -> Iterator[tuple[int, Array]]:
+            return ((at, made(X)) for at, X in self.reader.slabs(first))
+
         return norms.streamed(slabs, self.shape, self.reader.step, scale**2)
 
     def block(self, name: str = "X") -> Block:
         """The columns of a block."""
         if len(self.columns) == 1:
             return X_BLOCK
-        widths = {known: self.shape[1] if part is None else part.shape[1] for known, part in self.columns.items()}
+        widths = self._widths()
         first = sum(list(widths.values())[: list(widths).index(name)])
         return Block(name, slice(first, first + widths[name]))
 
     @property
     def width(self) -> int:
         """Columns of all blocks."""
-        return sum(self.shape[1] if part is None else part.shape[1] for part in self.columns.values())
+        return sum(self._widths().values())
+
+    def _widths(self) -> dict[str, int]:
+        """Columns of every block."""
+        return {name: self.shape[1] if callable(part) else part.shape[1] for name, part in self.columns.items()}
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> FileRows:
         """Rows that read the file."""
@@ -101,10 +117,16 @@ class FileData(OptionalData):
 
     def with_similarity_block(self) -> tuple[Data, str]:
         """Itself, or X twice where cells are missing."""
-        return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, None), SIMILARITIES)
+        return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, _itself), SIMILARITIES)
 
-    def widened(self, name: str, columns: Matrix | None) -> Self:
-        """X with further columns."""
+    def with_unit_rows(self, scale: float) -> Self:
+        """X with its rows at unit length, made anew from every slab that is read."""
+        if self.missing is not None:
+            raise ValueError(_validation.INCOMPLETE_ROWS)
+        return self.widened("unit rows", partial(unit_rows, scale=scale))
+
+    def widened(self, name: str, columns: Columns) -> Self:
+        """X with further columns, given or made of the rows of a slab."""
         wide = object.__new__(type(self))
         vars(wide).update(vars(self), columns={**self.columns, name: columns})
         return wide
@@ -157,8 +179,8 @@ class FileRows(MemoryRows):
     def _part(self, name: str, at: int, X: Array) -> Array:
         """The rows of a block that belong to a slab."""
         columns = self._data.columns[name]
-        if columns is None:
-            return X
+        if callable(columns):
+            return columns(X)
         some = columns[at : at + len(X)]
         return some.toarray() if sparse.issparse(some) else some
 
@@ -288,7 +310,7 @@ class IncompleteFileRows(CompletesCells, FileRows):
         return self._norms(renewed)
 
     def _part(self, name: str, at: int, X: Array) -> Array:
-        if self._data.columns[name] is None:
+        if callable(self._data.columns[name]):
             return self.cells.completed(name, at, X)
         return super()._part(name, at, X)
 

@@ -148,7 +148,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         path = checked_codes_path(codes_path, X, keeper)
         backend = backend_for(X).storing(path)
         _validation.check_backend(self, backend, self._needs())
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             return self._fit(backend, X, y, (W, H), keeper, path)
 
     def _fit(
@@ -203,20 +203,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return np.full(problem.rows.k, problem.code)
 
     # -- the fit ---------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """A fit that fails or is interrupted leaves the estimator as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException as error:
-            ours = {name: value for name, value in vars(self).items() if name.startswith(("_skl_", "_callback_"))}
-            self.__dict__.clear()
-            self.__dict__.update(before | ours)
-            if _is_interrupt(error):
-                raise KeyboardInterrupt from None
-            raise
 
     def _replace_fitted(self, attributes: Mapping[str, Any]) -> None:
         """Fitted attributes are replaced together; those of an earlier fit that this one does not have go."""
@@ -390,6 +376,22 @@ def _is_interrupt(error: BaseException | None) -> bool:
     while isinstance(error, SystemError):
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)
+
+
+@contextmanager
+def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the estimator as it was."""
+    held = vars(estimator)
+    before = dict(held)
+    try:
+        yield
+    except BaseException as error:
+        callbacks = {name: value for name, value in held.items() if name.startswith(("_skl_", "_callback_"))}
+        held.clear()
+        held.update(before | callbacks)
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:

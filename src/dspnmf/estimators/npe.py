@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dspnmf import graphs
 from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf._validation import MATRIX, either, number, one_of, whole
+from dspnmf.estimators.base import unchanged_on_error
 from dspnmf.estimators.parameters import check_all, parameter
 
 
@@ -75,6 +76,11 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Ignored.
         """
         check_all(self)
+        with unchanged_on_error(self):
+            self._fit(X)
+        return self
+
+    def _fit(self, X: ArrayLike) -> None:
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         known = not isinstance(self.graph, str)
         R = graphs.check_weights(self.graph, len(X)) if known else graphs.lle_weights(X, self.n_neighbors, self.reg)
@@ -90,7 +96,6 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
         self.components_ = (components * np.where(signs == 0, 1, signs)).T.astype(X.dtype)
         self.eigenvalues_ = values[:k]
-        return self
 
     def transform(self, X: ArrayLike) -> Array:
         """Images of the rows of X."""

@@ -23,7 +23,7 @@ from dspnmf.backends.batch_history import RowsWithHistory
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
-from dspnmf.estimators.base import Problem
+from dspnmf.estimators.base import Problem, unchanged_on_error
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.parameters import check_all, parameter
@@ -105,7 +105,7 @@ class BatchLearner(ComponentFactorization):
         state: TransformState | None = getattr(self, "_transform_state", None)
         before = None if state is None else state.batches
         self._check_batches(backend, state)
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             data = None if before is None else self._checked_batch(backend.check(self, X, reset=False), before, W, H)
             if data is not None and before is not None and before.norm2 > 0:
                 learned = self._learn(data, before)

@@ -53,12 +53,15 @@ class TransformState:
     completion: Completion | None = None
     batches: BatchSums | None = None
 
-    def faults(self, k: int, m: int) -> Iterator[str]:
+    def faults(self, k: int, m: int, width: int | None) -> Iterator[str]:
         """What is wrong with arrays that came out of a file, for k components and m features.
 
+        `width` counts the columns that rows have for `transform`; None: unknown, where an estimator adds its own.
         The compiled loops do not check their indices, so arrays that do not fit each other must never reach them.
         """
-        width = max(m, len(self.pull)) if np.ndim(self.pull) == 2 else m  # the fit may have had features of its own
+        pushes = width is None  # a term of the user's own may do that
+        if width is None:
+            width = max(m, len(self.pull)) if np.ndim(self.pull) == 2 else m
         expected: dict[str, tuple[object, tuple[int | None, ...]]] = {
             "unit": (self.unit, (k,)),
             "curvature": (self.curvature, (k, k)),
@@ -75,13 +78,27 @@ class TransformState:
             expected |= {"sums V'": (sums.Vt, (held, k)), "sums P": (sums.P, (held, k)), "sums Q": (sums.Q, (k, k))}
             if sums.rows_only and held != width:
                 yield f"sums V' has {held} rows, but must have {width}"
-            for name, number in (("norm2", sums.norm2), ("mass", sums.mass), ("code", sums.code)):
-                if not (isinstance(number, float) and np.isfinite(number) and number >= 0):
-                    yield f"{name} is {number!r}, but must be a finite number >= 0"
+        for name, number in self._numbers().items():
+            if not (isinstance(number, float) and np.isfinite(number) and number >= 0):
+                yield f"{name} is {number!r}, but must be a finite number >= 0"
         for name, (array, shape) in expected.items():
-            yield from _array_faults(name, array, shape, signed=name == "pull")
+            yield from _array_faults(name, array, shape, signed=pushes and name == "pull")
         if not (isinstance(self.scale, float) and np.isfinite(self.scale) and self.scale > 0):
             yield f"scale is {self.scale!r}, but must be a finite number > 0"
+
+    def _numbers(self) -> dict[str, object]:
+        """All numbers but the scale."""
+        training, completion, sums = self.training, self.completion, self.batches
+        numbers: dict[str, object] = {}
+        if training is not None:
+            numbers["weight of the ties"] = training.weight
+            if training.edge_length is not None:
+                numbers["edge length"] = training.edge_length
+        if completion is not None:
+            numbers["weight of V'"] = completion.weight
+        if sums is not None:
+            numbers |= {"norm2": sums.norm2, "mass": sums.mass, "code": sums.code}
+        return numbers
 
 
 def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...], *, signed: bool) -> Iterator[str]:

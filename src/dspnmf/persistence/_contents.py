@@ -90,7 +90,15 @@ def _faults(model: BaseEstimator) -> Iterator[str]:
     if _STATE in held and not isinstance(state, TransformState):
         yield f"{_STATE} is a {type(state).__name__}"
     if isinstance(state, TransformState):
-        yield from state.faults(k, m)
+        yield from state.faults(k, m, _width(model, state, m))
+
+
+def _width(model: BaseEstimator, state: TransformState, m: int) -> int | None:
+    """Columns of new rows: those of X, twice for cosines; None for estimators of the user's, which may add some."""
+    if type(model) not in own().values():
+        return None
+    similarity = state.parameters.get("similarity")
+    return 2 * m if isinstance(similarity, str) and similarity == "cosine" else m
 
 
 def _has_ours(model: Any) -> bool:
