@@ -245,7 +245,7 @@ def bad_cell(name: str, row: int, column: int, value: float) -> str:
     if np.isnan(value):
         return (
             f"Input X contains NaN, first at {cell}. {name} needs every value: fill or drop the cells (for example "
-            'with sklearn.impute.SimpleImputer), or use DSPNMF or NMF with missing="mask", in memory.'
+            'with sklearn.impute.SimpleImputer), or use DSPNMF or NMF with missing="mask".'
         )
     if np.isinf(value):
         return f"Input X contains infinity, first at {cell}. {name} needs finite values: clip or drop these cells."

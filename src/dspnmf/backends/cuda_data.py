@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends import norms
+from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.csr_tensors import (
     csr_hstack,
     csr_on_device,
@@ -23,26 +24,23 @@ from dspnmf.backends.csr_tensors import (
 )
 from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
-from dspnmf.backends.protocol import Backend, Data, OptionalData
-from dspnmf.backends.row_model import X_BLOCK, Block, Operator
+from dspnmf.backends.protocol import Backend, Data
+from dspnmf.backends.row_model import Operator
 
 _TILE = 4096  # width of a tile of X'X
 
 
-class CudaData(OptionalData):
+class CudaData(BaseData):
     """A checked X on a device, dense or CSR, and columns it was widened by."""
 
     def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
-        self.backend = backend
-        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
-        self.dtype = numpy_dtype(X)
-        self.largest = largest
-        self._blocks: dict[str, Tensor] = {"X": X}
+        super().__init__(X, (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X), backend, largest)
 
     @property
     def _X(self) -> Tensor:
         """X without missing cells."""
-        return self._blocks["X"]
+        X: Tensor = self.blocks["X"]
+        return X
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
@@ -63,25 +61,14 @@ class CudaData(OptionalData):
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""
-        return gram_norm2(self._X if block == "X" else self._blocks[block], scale)
-
-    def block(self, name: str = "X") -> Block:
-        """The columns of a block."""
-        if len(self._blocks) == 1:
-            return X_BLOCK
-        first = 0
-        for known, part in self._blocks.items():
-            if known == name:
-                return Block(name, slice(first, first + int(part.shape[1])))
-            first += int(part.shape[1])
-        raise KeyError(name)
+        return gram_norm2(self._X if block == "X" else self.blocks[block], scale)
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DeviceRows:
         """Rows of all blocks together."""
         return DeviceRows(self._together(), k, scale, operators)
 
     def _together(self) -> Tensor:
-        parts = list(self._blocks.values())
+        parts = list(self.blocks.values())
         if len(parts) == 1:
             return parts[0]
         return csr_hstack(parts) if is_csr(parts[0]) else torch.cat(parts, dim=1)
@@ -92,38 +79,33 @@ class CudaData(OptionalData):
 
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns of the host; they are stored as X is."""
-        X = self._blocks["X"]
+        X = self.blocks["X"]
         if is_csr(X):
             return self._with_block(name, csr_on_device(columns, X.dtype, X.device))
         dense = np.array(columns, order="C") if isinstance(columns, np.ndarray) else columns.toarray()
         return self._with_block(name, torch.from_numpy(dense).to(X.device, X.dtype))
 
-    def _with_block(self, name: str, columns: Tensor) -> Self:
-        wide = object.__new__(type(self))
-        vars(wide).update(vars(self), _blocks={**self._blocks, name: columns})
-        return wide
-
     def with_unit_rows(self, scale: float) -> Self:
         """X with its rows at unit length."""
-        return self._with_block("unit rows", unit_rows(self._blocks["X"], scale))
+        return self._with_block("unit rows", unit_rows(self.blocks["X"], scale))
 
     def without_features(self) -> CudaData:
         """One empty column in place of X."""
-        X = self._blocks["X"]
+        X = self.blocks["X"]
         return CudaData(torch.zeros(self.shape[0], 1, dtype=X.dtype, device=X.device), self.backend, 0.0)
 
     def on_host(self) -> Matrix:
         """X, copied."""
-        X = self._blocks["X"]
+        X = self.blocks["X"]
         return csr_on_host(X) if is_csr(X) else X.cpu().numpy()
 
     def column_means(self) -> Array:
         """Means of the columns."""
-        return (column_sums(self._blocks["X"]) / self.shape[0]).cpu().numpy()
+        return (column_sums(self.blocks["X"]) / self.shape[0]).cpu().numpy()
 
     def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
         """Some rows of a block, copied: dense, in float64."""
-        X = self._blocks[block]
+        X = self.blocks[block]
         if is_csr(X):
             return csr_on_host(X)[rows].astype(np.float64).toarray()
         return X[torch.from_numpy(rows).to(X.device)].double().cpu().numpy()

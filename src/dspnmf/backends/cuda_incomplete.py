@@ -34,11 +34,11 @@ class IncompleteCudaData(CudaData):
     @property
     def _X(self) -> Tensor:
         """A copy of X, missing cells at the means of their columns."""
-        return _cells(self._blocks["X"], self._means, self.shape[1], twice=False).X
+        return _cells(self.blocks["X"], self._means, self.shape[1], twice=False).X
 
     def with_similarity_block(self) -> tuple[IncompleteCudaData, str]:
         """X twice."""
-        return self._with_block(SIMILARITIES, self._blocks["X"]), SIMILARITIES
+        return self._with_block(SIMILARITIES, self.blocks["X"]), SIMILARITIES
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, missing cells at the means of their columns."""
@@ -58,7 +58,7 @@ class IncompleteCudaData(CudaData):
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> IncompleteDeviceRows:
         """Rows that complete their cells."""
-        twice = SIMILARITIES in self._blocks
+        twice = SIMILARITIES in self.blocks
         cells = _cells(self._together(), self._means, self.shape[1], twice=twice)
         rows = IncompleteDeviceRows(cells.X, k, scale, operators)
         rows.hold(cells, self._means, self.norm2(scale), twice=twice)

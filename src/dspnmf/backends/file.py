@@ -24,12 +24,13 @@ from dspnmf import _validation
 from dspnmf._threads import spread, team
 from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
 from dspnmf.backends import norms
+from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.file_slabs import SlabReader
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
-from dspnmf.backends.protocol import Backend, Capability, Data, OptionalData
-from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms, Operator, RowModel
+from dspnmf.backends.protocol import Backend, Capability, Data
+from dspnmf.backends.row_model import BlockNorms, Operator, RowModel
 from dspnmf.backends.scratch_file import ScratchFolder
 
 IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in memory
@@ -54,14 +55,12 @@ def _itself(X: Array) -> Array:
     return X
 
 
-class FileData(OptionalData):
+class FileData(BaseData):
     """A checked X in a file, and columns it was widened by, which are in memory."""
 
     def __init__(self, reader: SlabReader, backend: FileBackend, survey: Survey) -> None:
-        self.backend: Backend = backend
+        super().__init__(_itself, reader.shape, reader.dtype, backend, survey.largest)
         self.reader, self.scratch, self._survey = reader, backend.scratch, survey
-        self.shape, self.dtype, self.largest = reader.shape, reader.dtype, survey.largest
-        self.columns: dict[str, Columns] = {"X": _itself}
 
     @property
     def missing(self) -> NDArray[np.intp] | None:
@@ -82,21 +81,13 @@ class FileData(OptionalData):
         """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
         if self.missing is not None:
             return FileCells(self).gram_norm2(scale, block)
-        made = self.columns[block]
+        made = self.blocks[block]
         assert callable(made)  # columns given are labels, whose similarities no term preserves
 
         def slabs(first: int) -> Iterator[tuple[int, Array]]:
             return ((at, made(X)) for at, X in self.reader.slabs(first))
 
         return norms.streamed(slabs, self.shape, self.reader.step, scale**2)
-
-    def block(self, name: str = "X") -> Block:
-        """The columns of a block."""
-        if len(self.columns) == 1:
-            return X_BLOCK
-        widths = self._widths()
-        first = sum(list(widths.values())[: list(widths).index(name)])
-        return Block(name, slice(first, first + widths[name]))
 
     @property
     def width(self) -> int:
@@ -105,14 +96,14 @@ class FileData(OptionalData):
 
     def _widths(self) -> dict[str, int]:
         """Columns of every block."""
-        return {name: self.shape[1] if callable(part) else part.shape[1] for name, part in self.columns.items()}
+        return {name: self.shape[1] if callable(part) else part.shape[1] for name, part in self.blocks.items()}
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> FileRows:
         """Rows that read the file."""
         if self.missing is None:
             return FileRows(self, k, scale, operators)
         rows = IncompleteFileRows(self, k, scale, operators)
-        rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.columns)
+        rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.blocks)
         return rows
 
     def with_similarity_block(self) -> tuple[Data, str]:
@@ -127,9 +118,7 @@ class FileData(OptionalData):
 
     def widened(self, name: str, columns: Columns) -> Self:
         """X with further columns, given or made of the rows of a slab."""
-        wide = object.__new__(type(self))
-        vars(wide).update(vars(self), columns={**self.columns, name: columns})
-        return wide
+        return self._with_block(name, columns)
 
     def column_means(self) -> Array:
         """Means of the known cells of every column."""
@@ -171,14 +160,14 @@ class FileRows(MemoryRows):
 
     def _assembled(self, at: int, X: Array) -> Array:
         """A slab of X with the columns it was widened by, read-only as the kernels know X in memory."""
-        parts = [self._part(name, at, X) for name in self._data.columns]
+        parts = [self._part(name, at, X) for name in self._data.blocks]
         whole = parts[0] if len(parts) == 1 else np.hstack(parts)
         whole.flags.writeable = False
         return whole
 
     def _part(self, name: str, at: int, X: Array) -> Array:
         """The rows of a block that belong to a slab."""
-        columns = self._data.columns[name]
+        columns = self._data.blocks[name]
         if callable(columns):
             return columns(X)
         some = columns[at : at + len(X)]
@@ -310,7 +299,7 @@ class IncompleteFileRows(CompletesCells, FileRows):
         return self._norms(renewed)
 
     def _part(self, name: str, at: int, X: Array) -> Array:
-        if callable(self._data.columns[name]):
+        if callable(self._data.blocks[name]):
             return self.cells.completed(name, at, X)
         return super()._part(name, at, X)
 

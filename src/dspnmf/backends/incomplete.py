@@ -139,11 +139,11 @@ class IncompleteData(MemoryData):
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, missing cells at the means of their columns."""
-        return norms.gram_norm2(self._filled if block in ("X", SIMILARITIES) else self._blocks[block], scale)
+        return norms.gram_norm2(self._filled if block in ("X", SIMILARITIES) else self.blocks[block], scale)
 
     def with_similarity_block(self) -> tuple[IncompleteData, str]:
         """X twice."""
-        return self.widened(SIMILARITIES, self._blocks["X"]), SIMILARITIES
+        return self.widened(SIMILARITIES, self.blocks["X"]), SIMILARITIES
 
     def with_unit_rows(self, scale: float) -> IncompleteData:
         """Refused: only complete rows have a length."""
@@ -164,8 +164,8 @@ class IncompleteData(MemoryData):
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> IncompleteRows:
         """Rows that complete their cells."""
         together = self._together()
-        together = together.copy() if len(self._blocks) == 1 else together
-        twice = SIMILARITIES in self._blocks
+        together = together.copy() if len(self.blocks) == 1 else together
+        twice = SIMILARITIES in self.blocks
         cells = _cells(together, self.shape[1], twice=twice)
         cells.fill(self._means)
         rows = IncompleteRows(cells.X, k, scale, operators)

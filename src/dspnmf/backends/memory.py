@@ -19,50 +19,36 @@ from sklearn.utils.validation import check_array
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix
 from dspnmf.backends import norms
+from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
-from dspnmf.backends.row_model import X_BLOCK, Block, Operator
+from dspnmf.backends.row_model import Operator
 
 
-class MemoryData:
+class MemoryData(BaseData):
     """A checked X in memory, and columns it was widened by."""
 
     def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
-        self.backend = backend
-        self.shape: tuple[int, int] = X.shape
-        self.dtype: np.dtype[Any] = X.dtype
-        self.largest = largest
-        self._blocks: dict[str, Matrix] = {"X": X}
+        super().__init__(X, X.shape, X.dtype, backend, largest)
 
     def mean(self) -> float:
         """The mean of X."""
-        return norms.mean(self._blocks["X"])
+        return norms.mean(self.blocks["X"])
 
     def norm2(self, scale: float) -> float:
         """||X||^2."""
-        return norms.norm2(self._blocks["X"], scale)
+        return norms.norm2(self.blocks["X"], scale)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""
-        return norms.gram_norm2(self._blocks[block], scale)
-
-    def block(self, name: str = "X") -> Block:
-        """The columns of a block."""
-        if len(self._blocks) == 1:
-            return X_BLOCK
-        first = 0
-        for known, part in self._blocks.items():
-            if known == name:
-                return Block(name, slice(first, first + part.shape[1]))
-            first += part.shape[1]
-        raise KeyError(name)
+        return norms.gram_norm2(self.blocks[block], scale)
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> MemoryRows:
         """Rows of all blocks together."""
         return MemoryRows(self._together(), k, scale, operators)
 
     def _together(self) -> Matrix:
-        parts = list(self._blocks.values())
+        parts = list(self.blocks.values())
         if len(parts) == 1:
             return parts[0]
         if sparse.issparse(parts[0]):
@@ -75,13 +61,11 @@ class MemoryData:
 
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns."""
-        wide = object.__new__(type(self))
-        vars(wide).update(vars(self), _blocks={**self._blocks, name: columns})
-        return wide
+        return self._with_block(name, columns)
 
     def with_unit_rows(self, scale: float) -> Self:
         """X with its rows at unit length."""
-        return self.widened("unit rows", unit_rows(self._blocks["X"], scale))
+        return self.widened("unit rows", unit_rows(self.blocks["X"], scale))
 
     def without_features(self) -> MemoryData:
         """One empty column in place of X."""
@@ -89,29 +73,29 @@ class MemoryData:
 
     def transposed(self) -> MemoryData:
         """X'."""
-        X = self._blocks["X"]
+        X = self.blocks["X"]
         return MemoryData(X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T, self.backend, self.largest)
 
     def as_float64(self) -> MemoryData:
         """X in float64."""
-        return MemoryData(self._blocks["X"].astype(np.float64), self.backend, self.largest)
+        return MemoryData(self.blocks["X"].astype(np.float64), self.backend, self.largest)
 
     def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
         """Some rows of a block, dense, in float64."""
-        some = self._blocks[block][rows].astype(np.float64)
+        some = self.blocks[block][rows].astype(np.float64)
         return some.toarray() if sparse.issparse(some) else some
 
     def on_host(self) -> Matrix:
         """X itself."""
-        return self._blocks["X"]
+        return self.blocks["X"]
 
     def column_means(self) -> Array:
         """Means of the columns."""
-        return np.asarray(self._blocks["X"].mean(axis=0, dtype=np.float64)).ravel()
+        return np.asarray(self.blocks["X"].mean(axis=0, dtype=np.float64)).ravel()
 
     def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
         """By scikit-learn's randomised method."""
-        left, values, right = randomized_svd(self._blocks["X"], k, random_state=rng)
+        left, values, right = randomized_svd(self.blocks["X"], k, random_state=rng)
         return left, values, right
 
 

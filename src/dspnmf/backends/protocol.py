@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,51 +229,3 @@ class Backend(Protocol):
 
     def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
         """``Z V``, where the user's codes Z are."""
-
-
-class OptionalData:
-    """Refusals of what `Data` offers by capability: a base of classes that have not all of them.
-
-    Estimators ask `check_backend` first, so these are met only by code that did not.
-    """
-
-    backend: Backend
-
-    def _refuse(self, capability: Capability) -> NoReturn:
-        raise NotImplementedError(f"X is {self.backend.name}, which is not capable of {capability!r}.")
-
-    def widened(self, name: str, columns: Matrix) -> Data:
-        """Refused."""
-        self._refuse("features")
-
-    def with_unit_rows(self, scale: float) -> Data:
-        """Refused."""
-        self._refuse("features")
-
-    def without_features(self) -> Data:
-        """Refused."""
-        self._refuse("operators")
-
-    def on_host(self) -> Matrix:
-        """Refused."""
-        self._refuse("graphs")
-
-    def column_means(self) -> Array:
-        """Refused."""
-        self._refuse("missing")
-
-    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
-        """Refused."""
-        self._refuse("batches")
-
-    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
-        """Refused."""
-        self._refuse("svd")
-
-    def transposed(self) -> Data:
-        """Refused."""
-        self._refuse("whole matrix")
-
-    def as_float64(self) -> Data:
-        """Refused."""
-        self._refuse("whole matrix")

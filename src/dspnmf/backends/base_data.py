@@ -1,0 +1,82 @@
+"""What classes of `Data` share: named blocks of columns, and refusals of what they are not capable of."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dspnmf._typing import Array, Matrix
+from dspnmf.backends.protocol import Backend, Capability, Data
+from dspnmf.backends.row_model import X_BLOCK, Block
+
+
+class BaseData:
+    """Named blocks of columns, and refusals of what a backend has not declared among its capabilities.
+
+    Estimators ask `check_backend` first, so the refusals are met only by code that did not.
+    """
+
+    blocks: dict[str, Any]  # name -> something with as many columns as the block has
+
+    def __init__(self, X: Any, shape: tuple[int, int], dtype: np.dtype[Any], backend: Backend, largest: float) -> None:
+        self.backend, self.largest = backend, largest
+        self.shape, self.dtype = shape, dtype
+        self.blocks = {"X": X}
+
+    def block(self, name: str = "X") -> Block:
+        """The columns of a block."""
+        if len(self.blocks) == 1:
+            return X_BLOCK
+        widths = self._widths()
+        width, first = widths[name], sum(list(widths.values())[: list(widths).index(name)])
+        return Block(name, slice(first, first + width))
+
+    def _widths(self) -> dict[str, int]:
+        """Columns of every block."""
+        return {name: int(part.shape[1]) for name, part in self.blocks.items()}
+
+    def _with_block(self, name: str, columns: Any) -> Self:
+        wide = object.__new__(type(self))
+        vars(wide).update(vars(self), blocks={**self.blocks, name: columns})
+        return wide
+
+    def _refuse(self, capability: Capability) -> NoReturn:
+        raise NotImplementedError(f"X is {self.backend.name}, which is not capable of {capability!r}.")
+
+    def widened(self, name: str, columns: Matrix) -> Data:
+        """Refused."""
+        self._refuse("features")
+
+    def with_unit_rows(self, scale: float) -> Data:
+        """Refused."""
+        self._refuse("features")
+
+    def without_features(self) -> Data:
+        """Refused."""
+        self._refuse("operators")
+
+    def on_host(self) -> Matrix:
+        """Refused."""
+        self._refuse("graphs")
+
+    def column_means(self) -> Array:
+        """Refused."""
+        self._refuse("missing")
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Refused."""
+        self._refuse("batches")
+
+    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
+        """Refused."""
+        self._refuse("svd")
+
+    def transposed(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix")
+
+    def as_float64(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix")
