@@ -21,7 +21,7 @@ from dask_arrays import LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler
 from dspnmf.backends import MemoryRows, dask_cluster
 from dspnmf.backends.dask import DASK, DaskData, DaskRows
 from dspnmf.backends.dask_cluster import balanced_groups
-from dspnmf.backends.dask_partition import draw, look
+from dspnmf.backends.dask_partition import look, update_chunks
 from dspnmf.backends.memory import MEMORY, MemoryData
 from dspnmf.backends.row_model import Operator, RandomCodes, RowModel, Ties
 
@@ -214,13 +214,17 @@ def test_saving_codes_does_not_disturb() -> None:
 
 
 def test_updates_change_nothing() -> None:
-    """A look leaves the state it is given as it was, and gives the same again."""
-    X, U = data(), draw(None, (0, N), random=random_codes())
+    """A look leaves the states it is given as they were, and gives the same again."""
+    X, U = data(), random_codes()(0, N)
     U.flags.writeable = False
-    given: dict[str, Any] = {"model": model_of_rows(), "scale": 1.0, "t": 0.5, "sweeps": 2, "stretch": 1.0}
-    first, second = (look(X, (0, N), (U, U), **given) for _ in range(2))
-    np.testing.assert_array_equal(first[0][0], second[0][0])
-    np.testing.assert_array_equal(first[1][0], second[1][0])
+    update = partial(look, model=model_of_rows(), scale=1.0, t=0.5, sweeps=2, stretch=1.0)
+    spans, blocks, before = [(0, 200), (200, N)], (X[:200], X[200:]), [(U[:200], U[:200]), (U[200:], U[200:])]
+    first, second = (update_chunks(update, spans, (before, ()), *blocks) for _ in range(2))
+    for mine, again, old in zip(first[0], second[0], before, strict=True):
+        np.testing.assert_array_equal(mine[0], again[0])
+        assert not np.array_equal(mine[0], old[0])
+    for mine, again in zip(first[1], second[1], strict=True):
+        np.testing.assert_array_equal(mine, again)
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
@@ -389,7 +393,7 @@ def test_workers_that_always_die(client: Client) -> None:
     """A pass that kills its workers ends in an error that names the usual cause."""
     with client.as_current(), within(60):
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-        with pytest.raises(RuntimeError, match="Workers were lost again and again during one pass.*smaller chunks"):
+        with pytest.raises(RuntimeError, match=r"Workers were lost again and again during one pass.*smaller chunks"):
             checked(chunked(data(), 300).map_blocks(_die, dtype=float, meta=np.empty((0, 0))))
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
         client.wait_for_workers(2, timeout=60)

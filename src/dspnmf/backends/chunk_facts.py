@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -38,13 +39,14 @@ class ChunkFacts:
         """The facts of a chunk; `first_row` is the number of its first row in all of X."""
         from dspnmf.backends import kernels
 
-        values = X.data[:, None] if sparse.issparse(X) else X
+        values: Any = np.asarray(X.data)[:, None] if sparse.issparse(X) else X
         low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
         if not (low >= 0 and high < np.inf):
             row, column, value = _validation.first_bad_cell(X)
             return cls(stored=values.size, bad=(first_row + row, column, value))
         unit = float(2.0 ** np.round(np.log2(high))) if high > 0 else float(np.finfo(X.dtype).tiny)
-        return cls(high, unit, *kernels.moments(read_only(values), unit, 0, len(values)), values.size)
+        total, squares = kernels.moments(read_only(values), unit, 0, len(values))
+        return cls(high, unit, total, squares, values.size)
 
     def check(self, method: str) -> ChunkFacts:
         """Itself, or an error that names the bad cell."""

@@ -30,12 +30,12 @@ from dspnmf.backends import dask_partition as partition
 from dspnmf.backends import norms
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.dask_local import LocalExecutor
-from dspnmf.backends.dask_partition import Addends, Executor, Span, Start, Update
+from dspnmf.backends.dask_partition import Addends, Executor, Span, Update
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.memory_rows import TRIANGLE, triangle_residual2
-from dspnmf.backends.plain_data import PlainData
+from dspnmf.backends.plain_backend import PlainData, PlainRows
 from dspnmf.backends.protocol import Backend, Capability
-from dspnmf.backends.row_model import BlockNorms, Completion, Operator, RandomCodes, RowModel, Sums, Ties
+from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
 _STRIPE = {False: 2**22, True: 2**25}  # numbers of X'X summed at once, if X is dense and if it is sparse
@@ -103,13 +103,12 @@ class DaskCodes(NamedTuple):
     """Codes by how they are made: of X when they are needed, or the states of an executor."""
 
     rows: DaskRows
-    made: Any  # Start, or States
+    made: Any  # an Update that makes the first states, or States
 
 
-class DaskRows:
+class DaskRows(PlainRows):
     """Rows of a Dask array (see `Rows`), for `hals`."""
 
-    completes = False
     small: Small = HOST
 
     def __init__(self, data: DaskData, k: int, scale: float) -> None:
@@ -146,7 +145,7 @@ class DaskRows:
         """Codes times a number, or a number for every component; those made of X when they are needed."""
         factors = np.asarray(factors)
         if isinstance(codes.made, partial):
-            return DaskCodes(self, partial(partition.scale_codes, start=codes.made, factors=factors))
+            return DaskCodes(self, partial(partition.multiply, start=codes.made, factors=factors))
         return self.restore_codes(U * factors.astype(U.dtype) for U in self.save_codes(codes))
 
     def save_codes(self, codes: DaskCodes | None = None) -> Iterator[Array]:
@@ -164,9 +163,6 @@ class DaskRows:
         made = (self.restore_codes([codes]) if isinstance(codes, np.ndarray) else codes).made
         self._states = self._data.executor.states(made) if isinstance(made, partial) else made
         self._pending, self._known = 0.0, None
-
-    def restart(self) -> None:
-        """X is as it was."""
 
     def release(self) -> None:
         """Drop the direction."""
@@ -207,10 +203,6 @@ class DaskRows:
             P, Q = self._reduce(partial(partition.sums, scale=self.scale))
             self._known = P, Q, ()
         return self._known
-
-    def refresh(self, Vt: Array) -> Mapping[str, BlockNorms] | None:
-        """X is as it was."""
-        return None
 
     def residual2(self, Vt: Array) -> float:
         """||X - UV||^2 from the residuals themselves."""
@@ -304,7 +296,7 @@ def _by_rows(X: da.Array) -> da.Array:
 
 
 def _codes_of_chunk(
-    X: ArrayLike, small: tuple[Start, str | None], block_info: Mapping[Any, Any] | None = None
+    X: ArrayLike, small: tuple[Update, str | None], block_info: Mapping[Any, Any] | None = None
 ) -> Array:
     """Codes of a chunk; its values are checked first where a method is named that they are codes of."""
     start, method = small
@@ -313,4 +305,4 @@ def _codes_of_chunk(
     if method is not None:
         ChunkFacts.of(partition.as_block(X), span[0]).check(method)
     with alone():
-        return start(X, span)
+        return start(X, span, None)[0][0]

@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import distributed
 from dask.delayed import Delayed
@@ -26,10 +26,22 @@ from dask.sizeof import sizeof
 from distributed import Client, Future, KilledWorker
 
 from dspnmf._typing import Array
-from dspnmf.backends import dask_partition
-from dspnmf.backends.dask_partition import FAN_IN, Addends, Before, Reduction, Span, Start, Update, total
+from dspnmf.backends.dask_partition import (
+    FAN_IN,
+    Addends,
+    Before,
+    Reduction,
+    Span,
+    Task,
+    Update,
+    reduce_chunks,
+    total,
+    update_chunks,
+)
 
 Result = TypeVar("Result")
+Command: TypeAlias = Update | Reduction
+Futures: TypeAlias = Sequence[Future]
 
 _EMBED = 2**20  # bytes sent along with the tasks of a pass; more are scattered, and workers pass them on
 _CHECKPOINT_EVERY = 8  # updates at least between two checkpoints
@@ -44,10 +56,6 @@ _GAVE_UP = (
     "Workers were lost again and again during one pass over X, so the fit gave up. Look for the cause in the workers' "
     f"logs (often memory: use smaller chunks or more workers), {_AGAIN}"
 )
-
-
-class _LostError(Exception):
-    """Something that was on the workers is gone."""
 
 
 @dataclass
@@ -71,7 +79,7 @@ class ClusterStates:
     checkpoint: Sequence[Array] | None  # codes of every chunk; None: the first update makes them
     updates: tuple[Update, ...] = ()  # since the checkpoint
     groups: Sequence[Group] = ()
-    futures: Sequence[Future] | None = None  # of what `update_chunks` returns for every group; None: to be made
+    futures: Futures | None = None  # of what `update_chunks` returns for every group; None: to be made
 
 
 class ClusterExecutor:
@@ -85,22 +93,18 @@ class ClusterExecutor:
         self._threads: dict[str, int] = {}  # of the workers when groups were formed
         self._checkpoint_end = self._checkpoint_seconds = 0.0
 
-    def states(self, start: Start | Sequence[Array]) -> ClusterStates:
+    def states(self, start: Update | Sequence[Array]) -> ClusterStates:
         """Made when they are first needed."""
-        if isinstance(start, partial):
-            return ClusterStates(None, (partial(dask_partition.begin, start=start),))
-        return ClusterStates(start)
+        return ClusterStates(None, (start,)) if isinstance(start, partial) else ClusterStates(start)
 
     def update(self, update: Update, states: ClusterStates) -> tuple[ClusterStates, Addends]:
         """One task for every group, and a tree of sums."""
 
         def work() -> tuple[ClusterStates, Addends]:
-            futures = self._apply(dask_partition.update_chunks, update, states.groups, states.futures)
-            sums = [
-                self._submit(group, itemgetter(1), pair) for group, pair in zip(states.groups, futures, strict=True)
-            ]
-            log = (*states.updates, update)
-            return ClusterStates(states.checkpoint, log, states.groups, futures), self._total(sums)
+            groups, updates = states.groups, (*states.updates, update)
+            futures = self._apply(update_chunks, update, groups, states.futures)
+            sums = [self._submit(group, itemgetter(1), pair) for group, pair in zip(groups, futures, strict=True)]
+            return ClusterStates(states.checkpoint, updates, groups, futures), self._total(sums)
 
         new, sums = self._insist(work, states)
         self._consider_checkpoint(new)
@@ -111,7 +115,7 @@ class ClusterExecutor:
 
         def work() -> Addends:
             groups, futures = (states.groups, states.futures) if states else (self._formed_groups(), None)
-            return self._total(self._apply(dask_partition.reduce_chunks, reduction, groups, futures))
+            return self._total(self._apply(reduce_chunks, reduction, groups, futures))
 
         return self._insist(work, states)
 
@@ -141,7 +145,7 @@ class ClusterExecutor:
                 if states is not None and states.futures is None:
                     self._make(states)
                 return work()
-            except _LostError:
+            except CancelledError:  # something is gone that Dask cannot compute again
                 self._check_chunks()
                 self._groups = []
                 if states is not None:
@@ -155,16 +159,15 @@ class ClusterExecutor:
             pairs: list[Before] = [([(codes[chunk], None) for chunk in group.chunks], ()) for group in groups]
             futures = [self._scatter(pair, [group.worker]) for group, pair in zip(groups, pairs, strict=True)]
         for update in states.updates:
-            futures = self._apply(dask_partition.update_chunks, update, groups, futures)
+            futures = self._apply(update_chunks, update, groups, futures)
         self._wait(futures or [])
         states.groups, states.futures = groups, futures
 
     def _consider_checkpoint(self, states: ClusterStates) -> None:
         """If it is time, keep the codes as they were before the last direction; then let new workers take part."""
-        model, begin = states.updates[-1].keywords.get("model"), time.monotonic()
-        if len(states.updates) <= _CHECKPOINT_EVERY or model is None:
-            return
-        if self._checkpoint_seconds > _CHECKPOINT_COST * (begin - self._checkpoint_end):
+        begin, model = time.monotonic(), states.updates[-1].keywords.get("model")
+        affordable = self._checkpoint_seconds <= _CHECKPOINT_COST * (begin - self._checkpoint_end)
+        if len(states.updates) <= _CHECKPOINT_EVERY or not affordable or model is None:
             return
         if self._spans[-1][1] * model.S[0].nbytes > _CHECKPOINT_BYTES:
             return
@@ -186,13 +189,7 @@ class ClusterExecutor:
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 
-    def _apply(
-        self,
-        task: Callable[..., object],
-        command: Update | Reduction,
-        groups: Sequence[Group],
-        before: Sequence[Future] | None,
-    ) -> list[Future]:
+    def _apply(self, task: Task, command: Command, groups: Sequence[Group], before: Futures | None) -> list[Future]:
         """A task for every group; what nothing comes before depends on something scattered."""
         sent: object = command
         if before is None or len(groups) * sizeof(command.keywords) > _EMBED:
@@ -209,7 +206,7 @@ class ClusterExecutor:
             parts = [self._submit(None, total, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
         return total(*self._gather(parts))
 
-    def _submit(self, group: Group | None, task: Callable[..., object], *arguments: object) -> Future:
+    def _submit(self, group: Group | None, task: Task, *arguments: object) -> Future:
         """A task for the worker of a group; for any other where that is gone."""
         where = {"workers": [group.worker], "allow_other_workers": True} if group else {}
         return self._client.submit(task, *arguments, pure=False, **where)
@@ -218,26 +215,21 @@ class ClusterExecutor:
         try:
             return self._client.scatter([value], workers=workers, hash=False)[0]
         except (OSError, TimeoutError) as error:  # no such worker any more
-            raise _LostError from error
+            raise CancelledError from error
 
-    def _gather(self, futures: Sequence[Future]) -> list[Any]:
+    def _gather(self, futures: Futures) -> list[Any]:
         self._wait(futures)
-        try:
-            return self._client.gather(futures)
-        except CancelledError as error:
-            raise _LostError from error
+        return self._client.gather(futures)
 
-    def _wait(self, futures: Sequence[Future]) -> None:
+    def _wait(self, futures: Futures) -> None:
         """Wait for futures; raise what their tasks raised."""
-        while True:
-            try:
-                with self._client.as_current():
+        with self._client.as_current():
+            while True:
+                try:
                     distributed.wait(futures, timeout=_POLL)
-                break
-            except TimeoutError:
-                self._workers()
-            except CancelledError as error:
-                raise _LostError from error
+                    break
+                except TimeoutError:
+                    self._workers()
         for future in futures:
             if future.status == "error":
                 try:

@@ -7,7 +7,7 @@ of all chunks stay in this process. Processes are started once, not for every pa
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from operator import itemgetter
@@ -19,7 +19,7 @@ from dask.delayed import Delayed
 
 from dspnmf._typing import Array
 from dspnmf.backends import dask_partition
-from dspnmf.backends.dask_partition import FAN_IN, Addends, Reduction, Span, Start, State, Update, total
+from dspnmf.backends.dask_partition import FAN_IN, Addends, Reduction, Span, State, Task, Update, total
 
 
 class LocalExecutor:
@@ -36,11 +36,9 @@ class LocalExecutor:
             weakref.finalize(self, pool.shutdown)
             self._options = {"pool": pool}
 
-    def states(self, start: Start | Sequence[Array]) -> list[State]:
+    def states(self, start: Update | Sequence[Array]) -> list[State]:
         """Codes of the host as they are, others in one pass."""
-        if isinstance(start, partial):
-            return self.update(partial(dask_partition.begin, start=start), None)[0]
-        return [(U, None) for U in start]
+        return self.update(start, None)[0] if isinstance(start, partial) else [(U, None) for U in start]
 
     def update(self, update: Update, states: list[State] | None) -> tuple[list[State], Addends]:
         """One task for every chunk, and a tree of sums."""
@@ -60,13 +58,10 @@ class LocalExecutor:
         """They are here."""
         return (U for U, _ in states)
 
-    def _apply(
-        self, task: Callable[..., object], command: Update | Reduction, states: list[State] | None
-    ) -> list[Delayed]:
+    def _apply(self, task: Task, command: Update | Reduction, states: list[State] | None) -> list[Delayed]:
         sent, task = dask.delayed(command, traverse=False), dask.delayed(task, pure=False)
-        before = (
-            [dask.delayed(([state], ()), traverse=False) for state in states] if states else [None] * len(self._spans)
-        )
+        nothing = [None] * len(self._spans)
+        before = [dask.delayed(([state], ()), traverse=False) for state in states] if states else nothing
         return [task(sent, [span], *rest) for span, *rest in zip(self._spans, before, self._blocks, strict=True)]
 
 

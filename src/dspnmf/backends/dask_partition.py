@@ -1,13 +1,13 @@
 """What happens to a chunk of X and its codes: pure functions, and nothing here knows Dask.
 
 The state of a chunk is a pair (U, D): its codes, and the direction of the last look (None: none yet). An `Update` makes
-a new state of the old one, and sums for the solver; a `Reduction` makes sums only.
-Neither changes what it is given, so each can be repeated, on any worker, with the same result.
+a new state of a copy of the old one, and sums for the solver; a `Reduction` makes sums only. The tasks that apply them
+change nothing they are given, so each can be repeated, on any worker, with the same result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -26,9 +26,9 @@ FAN_IN = 8  # sums added up by one task
 Span: TypeAlias = tuple[int, int]  # first row of a chunk, and the one after its last
 State: TypeAlias = tuple[Array, Array | None]
 Addends: TypeAlias = tuple[Any, ...]  # sums over rows: `total` adds such tuples up
-Start: TypeAlias = partial[Array]  # (X, span) -> codes
 Update: TypeAlias = partial[tuple[State, Addends]]  # (X, span, state) -> new state and sums
 Reduction: TypeAlias = partial[Addends]  # (X, span, codes or None) -> sums
+Task: TypeAlias = Callable[..., object]
 Before: TypeAlias = tuple[list[State], Addends] | None  # what `update_chunks` returned
 States = TypeVar("States")
 
@@ -36,8 +36,8 @@ States = TypeVar("States")
 class Executor(Protocol[States]):
     """Applies updates and reductions to all chunks; `States` are those of all chunks, wherever they are kept."""
 
-    def states(self, start: Start | Sequence[Array]) -> States:
-        """The states a descent begins with: codes made of X, or given for every chunk."""
+    def states(self, start: Update | Sequence[Array]) -> States:
+        """The states a descent begins with: made of X, or with codes that are given for every chunk."""
 
     def update(self, update: Update, states: States) -> tuple[States, Addends]:
         """New states, and the sums over all chunks; the old states stay as they are."""
@@ -49,39 +49,29 @@ class Executor(Protocol[States]):
         """The codes of one chunk after the other, for the host."""
 
 
-# -- starts ------------------------------------------------------------------------------------------------------------
+# -- updates: the first three make the first state ---------------------------------------------------------------------
 
 
-def draw(X: ArrayLike, span: Span, *, random: RandomCodes) -> Array:
+def draw(X: ArrayLike, span: Span, state: None, *, random: RandomCodes) -> tuple[State, Addends]:
     """Random codes: nothing but the seed is sent."""
-    return random(*span)
+    return (random(*span), None), ()
 
 
-def solve(X: ArrayLike, span: Span, *, model: RowModel, k: int, scale: float) -> Array:
+def solve(X: ArrayLike, span: Span, state: None, *, model: RowModel, k: int, scale: float) -> tuple[State, Addends]:
     """The minimiser of a model for every row, solved to rounding."""
-    return MemoryRows(as_block(X), k, scale).solve(model)
+    return (MemoryRows(as_block(X), k, scale).solve(model), None), ()
 
 
-def scale_codes(X: ArrayLike, span: Span, *, start: Start, factors: Array) -> Array:
+def multiply(X: ArrayLike, span: Span, state: None, *, start: Update, factors: Array) -> tuple[State, Addends]:
     """Other codes times a number, or a number for every component."""
-    codes = start(X, span)
-    codes *= factors.astype(codes.dtype)
-    return codes
-
-
-# -- updates -----------------------------------------------------------------------------------------------------------
-
-
-def begin(X: ArrayLike, span: Span, state: None, *, start: Start) -> tuple[State, Addends]:
-    """The first state."""
-    return (start(X, span), None), ()
+    (U, _), _ = start(X, span, state)
+    return (U * factors.astype(U.dtype), None), ()
 
 
 def take_step(X: ArrayLike, span: Span, state: State, *, t: float) -> tuple[State, Addends]:
     """U + t D, and no direction."""
-    U, D = state[0].copy(), state[1]
-    if D is not None:
-        kernels.take_step(U, D, t, 0, len(U))
+    U, D = state
+    kernels.take_step(U, D, t, 0, len(U))
     return (U, None), ()
 
 
@@ -89,21 +79,20 @@ def look(
     X: ArrayLike, span: Span, state: State, *, model: RowModel, scale: float, t: float, sweeps: int, stretch: float
 ) -> tuple[State, Addends]:
     """The pending step, then the sweeps of `Rows.look`; its sums, and squared changes of the first and last sweep."""
-    U, D = state[0].copy(), np.zeros_like(state[0]) if state[1] is None else state[1].copy()
-    chunk = Chunk(X, U, scale, D)
+    chunk = Chunk(X, *state, scale)
     chunk.step(t)
-    return (U, D), chunk.swept(model, sweeps, stretch)
+    return state, chunk.swept(model, sweeps, stretch)
 
 
 class Chunk(MemoryRows):
-    """The rows of a chunk with these codes, and this direction."""
+    """The rows of a chunk with these codes and this direction."""
 
-    def __init__(self, X: ArrayLike, U: Array, scale: float, D: Array | None = None) -> None:
+    def __init__(self, X: ArrayLike, U: Array, D: Array | None, scale: float) -> None:
         super().__init__(as_block(X), U.shape[1], scale)
         self._U, self._D = U, self._D if D is None else D
 
 
-def as_block(X: ArrayLike, dtype: DTypeLike = None) -> Matrix:
+def as_block(X: ArrayLike, dtype: DTypeLike | None = None) -> Matrix:
     """A chunk as `MemoryRows` take it, in float64 unless it is float32 (or what is asked for): an array, or CSR."""
     dtype = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
     if not hasattr(X, "tocsr"):  # sparse arrays of other libraries have it too
@@ -130,17 +119,17 @@ def gram_stripe(X: ArrayLike, span: Span, U: None, *, lo: int, hi: int, unit: fl
 
 def sums(X: ArrayLike, span: Span, U: Array, *, scale: float) -> Addends:
     """P = X'U and Q = U'U."""
-    return Chunk(X, U, scale).sums()[:2]
+    return Chunk(X, U, None, scale).sums()[:2]
 
 
 def residual2(X: ArrayLike, span: Span, U: Array, *, Vt: Array, scale: float) -> Addends:
     """||X - UV||^2."""
-    return (Chunk(X, U, scale).residual2(Vt),)
+    return (Chunk(X, U, None, scale).residual2(Vt),)
 
 
 def triangle(X: ArrayLike, span: Span, U: Array, *, scale: float) -> Addends:
     """The triangular factor of [X U]."""
-    return (Triangle(Chunk(X, U, scale).triangle()),)
+    return (Triangle(Chunk(X, U, None, scale).triangle()),)
 
 
 class Triangle(NamedTuple):
@@ -149,10 +138,11 @@ class Triangle(NamedTuple):
     R: Array
 
     def __add__(self, other: Triangle) -> Triangle:  # type: ignore[override]
-        return Triangle(np.linalg.qr(np.vstack([self.R, other.R]), mode="r"))
+        R: Any = np.linalg.qr(np.vstack([self.R, other.R]), mode="r")
+        return Triangle(R)
 
 
-# -- tasks: some chunks, on one thread, because every other has its own -------------------------------------------------
+# -- tasks: some chunks, on one thread, because every other has its own ------------------------------------------------
 
 
 def update_chunks(
@@ -160,9 +150,17 @@ def update_chunks(
 ) -> tuple[list[State], Addends]:
     """New states, and the sums over these chunks."""
     with alone():
-        states = before[0] if before else [None] * len(blocks)
+        states = _copies(before[0]) if before else [None] * len(blocks)
         made = [update(X, span, state) for X, span, state in zip(blocks, spans, states, strict=True)]
         return [state for state, _ in made], total(*(sums for _, sums in made))
+
+
+def _copies(states: Sequence[State]) -> Iterator[State]:
+    """States that may be changed, with a direction; in two large pieces, which cost a fraction of many small ones."""
+    cuts = np.cumsum([len(U) for U, _ in states])[:-1]
+    U = np.concatenate([U for U, _ in states])
+    D = [D for _, D in states if D is not None]
+    return zip(np.split(U, cuts), np.split(np.concatenate(D) if D else np.zeros_like(U), cuts), strict=True)
 
 
 def reduce_chunks(reduction: Reduction, spans: Sequence[Span], before: Before, *blocks: ArrayLike) -> Addends:

@@ -114,7 +114,7 @@ def _by_rows(slabs: Slabs, shape: tuple[int, int], height: int, unit: float) -> 
 def gram_stripe(X: Matrix, lo: int, hi: int, unit: float) -> Matrix:
     """Columns `lo` to `hi` of X'X, from row `lo` down, in float64; sparse where X is."""
     if sparse.issparse(X):
-        A = X.astype(np.float64).tocsc()
+        A = sparse.csc_array(X, dtype=np.float64)
         return A[:, lo:].T @ A[:, lo:hi] / unit
     stripe = np.zeros((X.shape[1] - lo, hi - lo))
     for i in range(0, len(X), 8 * TILE):
@@ -124,6 +124,6 @@ def gram_stripe(X: Matrix, lo: int, hi: int, unit: float) -> Matrix:
 
 def stripe_norm2(stripe: Matrix) -> float:
     """What a stripe contributes to ||X'X||^2: what lies below the diagonal block counts twice."""
-    stripe, width = stripe.tocsr() if sparse.issparse(stripe) else stripe, stripe.shape[1]
-    square, below = (part.data if sparse.issparse(part) else part for part in (stripe[:width], stripe[width:]))
-    return float(np.vdot(square, square)) + 2 * float(np.vdot(below, below))
+    width, rows = stripe.shape[1], sparse.csr_array(stripe) if sparse.issparse(stripe) else stripe
+    square, below = (np.ravel(part.data if sparse.issparse(part) else part) for part in (rows[:width], rows[width:]))
+    return float(square @ square) + 2 * float(below @ below)

@@ -1,14 +1,15 @@
-"""Data of backends that hold X alone: what would need a capability is refused by name."""
+"""Data and rows of backends that hold X alone: what would need a capability is refused by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
 
-from dspnmf._typing import Array, Matrix
+from dspnmf._typing import Array, Matrix, SmallArray
 from dspnmf.backends.protocol import Backend, Capability, Data
-from dspnmf.backends.row_model import X_BLOCK, Block
+from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms
 
 
 class PlainData:
@@ -52,3 +53,16 @@ class PlainData:
 
     def _refuse(self, capability: Capability, what: str) -> NoReturn:
         raise NotImplementedError(f"X is {self.backend.name}, which does not offer {what} (capability {capability!r}).")
+
+
+class PlainRows:
+    """The part of `Rows` that is the same wherever X stays as it is."""
+
+    completes = False
+
+    def restart(self) -> None:
+        """X is as it was."""
+
+    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
+        """X is as it was."""
+        return None
