@@ -25,13 +25,23 @@ from dspnmf.backends.dask_partition import look, update_chunks
 from dspnmf.backends.memory import MEMORY, MemoryData
 from dspnmf.backends.row_model import Operator, RandomCodes, RowModel, Ties
 
-pytestmark = pytest.mark.filterwarnings("ignore:Port 8787 is already in use")  # of a dashboard nobody asked for
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Port 8787 is already in use"),  # of a dashboard nobody asked for
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets of killed workers
+]
 TOLERANCE = {np.float64: 1e-11, np.float32: 1e-4}
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two worker processes."""
+    with two_workers() as client:
+        yield client
+
+
+@pytest.fixture
+def mortal() -> Iterator[Client]:
+    """Two worker processes to be killed."""
     with two_workers() as client:
         yield client
 
@@ -288,34 +298,32 @@ def test_look_60_costs_what_look_10_does(client: Client, monkeypatch: pytest.Mon
     [(4, 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1000, 1), (4, 2), (1000, 2)))],
 )
 def test_a_lost_worker_does_not_lose_the_fit(
-    every: int, killed: int, client: Client, monkeypatch: pytest.MonkeyPatch
+    every: int, killed: int, mortal: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kill workers in the middle of a descent: its sums are those of memory, from a checkpoint or from the start."""
     monkeypatch.setattr(dask_cluster, "_CHECKPOINT_EVERY", every)
     monkeypatch.setattr(dask_cluster, "_CHECKPOINT_COST", 1e9)
-    client.wait_for_workers(2, timeout=60)
-    with client.as_current(), within(60):
+    with mortal.as_current(), within(60):
         rows = rows_of(chunked(data()))
         steps = descent(rows)
         sums = [take(steps, 11)]
         assert len(rows._states.updates) == (4 if every == 4 else 12)
-        kill_workers(client, killed)
+        kill_workers(mortal, killed)
         sums.append(take(steps, 9))
         np.testing.assert_allclose(np.vstack(sums), take(descent(in_memory(data())), 20), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
-def test_workers_killed_one_after_the_other(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_killed_one_after_the_other(mortal: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill every worker there is, one after the other, and then again: the sums are those of memory."""
     monkeypatch.setattr(dask_cluster, "_CHECKPOINT_COST", 1e9)
-    with client.as_current(), within(60):
-        client.wait_for_workers(2, timeout=60)
+    with mortal.as_current(), within(60):
         rows = rows_of(chunked(data()))
         steps, sums = descent(rows), []
         for _ in range(4):
             sums.append(take(steps, 5))
-            kill_workers(client)
-            client.wait_for_workers(1, timeout=60)
+            kill_workers(mortal)
+            mortal.wait_for_workers(1, timeout=60)
         np.testing.assert_allclose(np.vstack(sums), take(descent(in_memory(data())), 20), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(rows.sums()[1], in_memory_sums(20), rtol=1e-9)
 
@@ -327,21 +335,21 @@ def in_memory_sums(number: int) -> np.ndarray:
     return rows.sums()[1]
 
 
-def test_codes_outlive_workers(client: Client) -> None:
+@pytest.mark.slow
+def test_codes_outlive_workers(mortal: Client) -> None:
     """Workers die after a fit: its codes can be read, solved or reached, and pinned to no worker."""
-    client.wait_for_workers(2, timeout=60)
-    with client.as_current(), within(60):
+    with mortal.as_current(), within(60):
         rows = rows_of(chunked(data()))
         take(descent(rows), 2)
         solved, reached = DASK.codes(rows.solve(model_of_rows())), DASK.codes(rows.codes)
-        persisted = client.persist(solved)
+        persisted = mortal.persist(solved)
         del rows
         expected = in_memory(data())
         take(descent(expected), 2)
-        kill_workers(client, 2)
+        kill_workers(mortal, 2)
         for mine in (solved, persisted):
-            np.testing.assert_allclose(client.compute(mine).result(), expected.solve(model_of_rows()), rtol=1e-12)
-        np.testing.assert_allclose(client.compute(reached).result(), expected.codes, rtol=1e-12)
+            np.testing.assert_allclose(mortal.compute(mine).result(), expected.solve(model_of_rows()), rtol=1e-12)
+        np.testing.assert_allclose(mortal.compute(reached).result(), expected.codes, rtol=1e-12)
         del persisted
     assert not any(isinstance(layer.annotations, dict) for layer in solved.dask.layers.values())
 
@@ -389,14 +397,12 @@ def test_without_workers_a_fit_gives_up(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
-def test_workers_that_always_die(client: Client) -> None:
+def test_workers_that_always_die(mortal: Client) -> None:
     """A pass that kills its workers ends in an error that names the usual cause."""
-    with client.as_current(), within(60):
-        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with mortal.as_current(), within(60):
+        mortal.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
         with pytest.raises(RuntimeError, match=r"Workers were lost again and again during one pass.*smaller chunks"):
             checked(chunked(data(), 300).map_blocks(_die, dtype=float, meta=np.empty((0, 0))))
-        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
-        client.wait_for_workers(2, timeout=60)
 
 
 def test_what_tasks_raise_is_raised_here(client: Client) -> None:
@@ -416,15 +422,14 @@ def _fail(X: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_scattered_chunks_are_lost(client: Client) -> None:
+def test_scattered_chunks_are_lost(mortal: Client) -> None:
     """X sent to a worker as data cannot be computed again: the error says so, with the fix."""
-    client.wait_for_workers(2, timeout=60)
-    with client.as_current(), within(60):
-        blocks = client.scatter([data()[:300], data()[300:]])
+    with mortal.as_current(), within(60):
+        blocks = mortal.scatter([data()[:300], data()[300:]])
         X = da.concatenate([da.from_delayed(block, (300, M), float) for block in blocks])
         rows = rows_of(X)
         steps = descent(rows)
         take(steps, 2)
-        kill_workers(client, 2)
+        kill_workers(mortal, 2)
         with pytest.raises(RuntimeError, match=r"Rows 0 to 300 of X were lost.*dask\.array\.from_zarr"):
             take(steps, 2)

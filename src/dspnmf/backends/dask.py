@@ -165,7 +165,7 @@ class DaskRows(PlainRows):
         self._pending, self._known = 0.0, None
 
     def release(self) -> None:
-        """Drop the direction."""
+        """Take the pending step: directions go with the states they belong to."""
         self._settle()
 
     def array(self, codes: DaskCodes) -> da.Array:
