@@ -14,7 +14,8 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; names its page
 	$(BIN)/dspnmf reproduce --quick --out out/demo
 
-readme: $(VENV)/.installed  ## the reproduced row of README.md, from docs/reproduction
+readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the reproduced row of README.md
+	$(BIN)/python docs/update_reproduction.py
 	$(BIN)/python docs/update_readme.py
 
 picture: $(VENV)/.installed  ## the picture of README.md

@@ -62,14 +62,18 @@ def start(X, k: int):
 
 def descent(X, U, V, inner):
     """Our iterations from the same start."""
-    from dspnmf.backends.cuda import DeviceRows
-    from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-    from dspnmf.solvers.loop import Descent, iterate
+    from dspnmf.backends.cuda_data import CudaData
+    from dspnmf.backends.tensors import CudaBackend
+    from dspnmf.objective.objective import Objective
+    from dspnmf.objective.terms import GramSimilarity, Reconstruction
+    from dspnmf.solvers.descent import Descent
+    from dspnmf.solvers.loop import iterate
 
-    rows = DeviceRows(X, U.shape[1])
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
+    checked = CudaData(X, CudaBackend(X.device), float(X.max()))
+    terms = {"reconstruction": Reconstruction(checked.norm2(1.0)), "structure": GramSimilarity(checked.gram_norm2(1.0))}
+    objective, rows, update = Objective(terms, dict.fromkeys(terms, 1.0)), checked.rows(U.shape[1], 1.0), Descent(inner)
     rows.begin(U.T.contiguous())
-    return iterate(rows, objective, V.T.double().cpu().numpy(), Descent(inner)), objective
+    return iterate(rows, objective, update, *update.begin(rows, objective, V.T.double().cpu().numpy())), objective
 
 
 def objective_of(X, U, V, objective) -> float:
@@ -84,7 +88,8 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
     """Rows of the two tables for one shape."""
     import torch
 
-    from dspnmf.solvers.loop import Hals, NewtonCG
+    from dspnmf.solvers.hals import Hals
+    from dspnmf.solvers.newton_cg import NewtonCG
 
     X = data(n, m, k)
     U, V = start(X, k)
@@ -117,7 +122,7 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
 
 def to_objective(X, U, V, objective, shape: str, torch) -> tuple[object, ...]:
     """Time to the objective of the corrected rule after 500 iterations, from the same start."""
-    from dspnmf.solvers.loop import NewtonCG
+    from dspnmf.solvers.newton_cg import NewtonCG
 
     torch.cuda.synchronize()
     begin, A, B = time.perf_counter(), U.clone(), V.clone()

@@ -28,13 +28,14 @@ from scipy import sparse
 
 Content = bytes | dict[str, bytes]
 ROWS, COLUMNS = 12, 5
+CHILD = (".h5", ".h5ad", ".mat", ".mtx", ".mtx.gz")  # read in a child process
 
 
 def damaged_files(count: int, seed: int = 0) -> Iterator[tuple[str, Content]]:
     """`count` names and contents; a longer run begins like a shorter one."""
     whole = whole_files()
-    slow = [name for name in whole if _is_hdf5(name)]  # each costs a process: fewer of them
-    quick = [name for name in whole if not _is_hdf5(name)]
+    slow = [name for name in whole if name.endswith(CHILD)]  # each costs a process: fewer of them
+    quick = [name for name in whole if not name.endswith(CHILD)]
     for number in range(count):
         pick = random.Random(f"{seed} {number}")
         if pick.random() < 0.2:
@@ -60,10 +61,6 @@ def placed(folder: Path, name: str, content: Content) -> Path:
         (path / inner).parent.mkdir(parents=True, exist_ok=True)
         (path / inner).write_bytes(part)
     return path
-
-
-def _is_hdf5(name: str) -> bool:
-    return name.endswith((".h5", ".h5ad", "73.mat"))
 
 
 def _damaged(content: Content, pick: random.Random) -> Content:

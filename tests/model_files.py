@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def assert_same(one: Any, other: Any) -> None:
         np.testing.assert_array_equal(one, other)
     elif isinstance(one, np.random.RandomState):
         assert_same(one.get_state(), other.get_state())
-    elif isinstance(one, BaseEstimator):
+    elif isinstance(one, BaseEstimator) or is_dataclass(one):
         assert_same(vars(one), vars(other))
     elif isinstance(one, dict):
         assert list(one) == list(other)

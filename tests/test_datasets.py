@@ -126,7 +126,7 @@ def test_folder_by_argument_environment_and_cache(monkeypatch: pytest.MonkeyPatc
 
 
 def test_missing_folder_and_file(tmp_path: Path) -> None:
-    """A missing folder and a missing file are told apart, with the ways to provide them."""
+    """A missing folder and a missing file have different messages, with the ways to provide them."""
     fix = r"Pass data_dir=, or set the environment variable DSPNMF_DATA.*fetch\('COIL20'\)"
     with pytest.raises(FileNotFoundError, match=f"COIL20.mat in .*nowhere, but there is no such folder.*{fix}"):
         datasets.load("COIL20", tmp_path / "nowhere")
@@ -135,7 +135,7 @@ def test_missing_folder_and_file(tmp_path: Path) -> None:
 
 
 def test_fetch_is_offered_where_it_works(tmp_path: Path) -> None:
-    """A file without an address has its source named in place of a download; one to be trusted, the whole call."""
+    """A file without an address has its source named instead of a download; one to be trusted, the whole call."""
     with pytest.raises(FileNotFoundError, match=r"no address to fetch it from is known. Source: 140 x 80 crop"):
         datasets.load("PaviaCrop", tmp_path)
     (tmp_path / "PaviaU_subset_140x80.mat").write_bytes(b"damaged")
@@ -203,7 +203,7 @@ def test_pavia_crop_is_not_pavia(data_folder: Path) -> None:
     data = datasets.load("PaviaCrop", data_folder)
     assert (data.name, data.X.shape, data.scene_shape) == ("PaviaCrop", (2928, 103), (140, 80))
     assert counts(data) == PAVIA_CROP
-    assert "must not be set beside published Pavia University figures" in data.source
+    assert "must not be compared with published results on Pavia University" in data.source
 
 
 def test_pavia_cannot_be_verified_yet(data_folder: Path, tmp_path: Path) -> None:

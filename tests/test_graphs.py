@@ -206,7 +206,7 @@ def test_lengths_are_exact_where_products_are_not():
     """A spread of 1e-3 on top of 1e6 still has its heat weights."""
     X = np.linspace(0, 1e-3, 20)[:, None] ** 2 * np.ones(20) + 1e6
     D = np.linalg.norm(X[:, None] - X, axis=2)
-    found, lengths = graphs._measured(X, X, np.tile([3, 5], (20, 1)))
+    found, lengths = graphs._sorted_by_distance(X, X, np.tile([3, 5], (20, 1)))
     np.testing.assert_array_equal(np.sort(lengths), np.sort(D[:, [3, 5]]))
     np.testing.assert_array_equal(np.take_along_axis(D, found, 1), lengths)
     assert (np.diff(lengths) >= 0).all()
@@ -428,7 +428,7 @@ def test_a_bad_graph_is_named(A, text, form):
 
 @pytest.mark.parametrize("A", ["knn", [["a"]], None])
 def test_what_is_no_matrix_is_named(A):
-    """A word or None is no graph."""
+    """A word or None is refused as a graph."""
     with pytest.raises(ValueError, match=r"similarity has dtype .* but weights must be real numbers"):
         graphs.check_graph(A, 1)
 

@@ -146,14 +146,14 @@ def test_metrics_are_what_they_say():
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "words"),
+    ("cell", "value", "words"),
     [((0, 1), -1.0, "negative"), ((1, 1), 2.0, "diagonal"), ((0, 2), 9.0, "mirror"), ((2, 0), np.nan, "not finite")],
 )
-def test_a_metric_handed_in_is_checked(place, value, words):
+def test_a_metric_handed_in_is_checked(cell, value, words):
     """Each way a matrix fails to be a metric is named, with the entry."""
     M = line_metric(3).matrix
     np.testing.assert_array_equal(check_metric(M, 3).matrix, M)
-    M[place] = value
+    M[cell] = value
     with pytest.raises(ValueError, match=words):
         check_metric(M, 3)
     with pytest.raises(ValueError, match=r"shape \(3, 3\).*4 x 4"):

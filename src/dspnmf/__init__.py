@@ -1,4 +1,10 @@
-"""Non-negative matrix factorization that keeps the shape of the data."""
+"""Non-negative matrix factorization that keeps the shape of the data.
+
+Submodules such as `dspnmf.plot` and `dspnmf.report` are imported on first use.
+"""
+
+from importlib import import_module
+from types import ModuleType
 
 from dspnmf.estimators import (
     DSPNMF,
@@ -36,3 +42,16 @@ __all__ = [
     "load",
     "save",
 ]
+_SUBMODULES = ("datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a submodule when it is first used, so that ``import dspnmf`` stays quick."""
+    if name in _SUBMODULES:
+        return import_module(f"dspnmf.{name}")
+    raise AttributeError(f"module 'dspnmf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Every name of the package, with the submodules that are not imported yet."""
+    return sorted({*globals(), *_SUBMODULES})

@@ -3,7 +3,7 @@
 The kernels call BLAS on blocks too small to be worth its own threads, so rows are split among Python threads instead
 (the kernels release the GIL). The number follows what the user set for BLAS (``OMP_NUM_THREADS``, `threadpoolctl`,
 joblib's workers), so that nested parallel work does not oversubscribe the cores. A forked child makes its own threads.
-Where others run beside it on purpose (tasks of a cluster), work is done `alone`.
+Where other threads run at the same time on purpose (tasks of a cluster), work is done `alone`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 _WORTH_A_THREAD = 6e6  # floating-point operations below which handing work over costs more than doing it
 _lock = threading.RLock()
-_here = threading.local()  # .alone: whether this thread leaves the others to others
+_here = threading.local()  # .alone: whether this thread starts no others
 _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "threads": 1, "pool": None, "size": 0}
 
 
@@ -90,4 +90,8 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
     if parts == 1:
         return [task(0, n)]
     others = [_pool(threads - 1).submit(task, lo, hi) for lo, hi in pairwise(cuts[1:])]
-    return [task(cuts[0], cuts[1]), *(other.result() for other in others)]
+    try:
+        first = task(cuts[0], cuts[1])
+    finally:  # an interrupt arrives here: no thread goes on writing when it leaves
+        wait(others)
+    return [first, *(other.result() for other in others)]

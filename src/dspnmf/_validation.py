@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,19 @@ from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from dspnmf._typing import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from dspnmf.backends.protocol import Backend, Capability
+
+Estimator: TypeAlias = Any  # of this package, or of scikit-learn
+
+
+class ParameterError(ValueError):
+    """A value that a parameter may not have; `parameter` is its name."""
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class Allowed(NamedTuple):
@@ -41,7 +54,7 @@ def whole(low: int) -> Allowed:
 def number(low: float, *, strict: bool = False) -> Allowed:
     """A finite number not below `low` (or above it)."""
 
-    def test(value: Any) -> bool:
+    def test(value: object) -> bool:
         if not isinstance(value, Real) or _is_flag(value) or not np.isfinite(float(value)):
             return False
         return float(value) > low or (not strict and float(value) == low)
@@ -54,7 +67,7 @@ def either(*choices: Allowed) -> Allowed:
     return Allowed(lambda value: any(c.test(value) for c in choices), " or ".join(c.words for c in choices))
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
@@ -65,7 +78,7 @@ MATRIX = Allowed(
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not _is_flag(value)
 
 
@@ -80,8 +93,17 @@ NOT_SEMI_DEFINITE = (
 )
 
 
+DAMAGED_MODEL = (
+    "This model holds a pull for {held} features, but the rows have {needed}: it is damaged or was changed by hand. "
+    "Load it again, or fit it again."
+)
+NOTHING_KNOWN = "All {shape} cells of X are missing: there is nothing to learn from."
+INCOMPLETE_ROWS = (
+    'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
+    '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
+)
 CODES_ELSEWHERE = (
-    "codes={path!r} asks for codes in a file, but X is {place}, and so will the codes be: leave `codes` out, "
+    "codes_path={path!r} asks for codes in a file, but X is {backend}, and so will the codes be: leave it out, "
     "and save what comes back."
 )
 TENSOR_LAYOUT = "X is a tensor with layout {layout}: pass a dense tensor, or X.to_sparse_csr()."
@@ -91,7 +113,7 @@ TENSOR_DEVICE = (
 )
 
 
-def check_weights_finite(estimator: Any, name: str, weights: NDArray[Any]) -> None:
+def check_weights_finite(estimator: Estimator, name: str, weights: NDArray[Any]) -> None:
     """Weights of terms in the unit of X."""
     if not np.isfinite(weights).all():
         raise ValueError(
@@ -100,17 +122,7 @@ def check_weights_finite(estimator: Any, name: str, weights: NDArray[Any]) -> No
         )
 
 
-def check_complete(estimator: Any, like_gram: bool) -> None:
-    """Similarities of incomplete rows."""
-    if not like_gram:
-        shown = repr(estimator.similarity) if isinstance(estimator.similarity, str) else "a matrix"
-        raise ValueError(
-            f'X has missing cells, and similarity={shown} needs complete rows: use similarity="gram", or fill them '
-            '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
-        )
-
-
-def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) -> None:
+def check_ties(estimator: Estimator, name: str, value: object, known: tuple[str, ...]) -> None:
     """Transform of a graph method needs a graph that can be extended to new rows."""
     if not (isinstance(value, str) and value in known):
         shown = repr(value) if isinstance(value, str) else "a matrix"
@@ -120,54 +132,54 @@ def check_ties(estimator: Any, name: str, value: Any, known: tuple[str, ...]) ->
         )
 
 
-def check_parameters(estimator: Any, table: Mapping[str, Allowed]) -> None:
+def check_parameters(estimator: Estimator, table: Mapping[str, Allowed]) -> None:
     """Every parameter against the table of what it may be."""
     for name, allowed in table.items():
         value = getattr(estimator, name)
         if not allowed.test(value):
-            raise ValueError(
+            raise ParameterError(
                 f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
-                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...)."
+                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",
+                name,
             )
 
 
-def check_place(estimator: Any, place: Any, *, everywhere: bool) -> None:
-    """Whether a method, its start and its solver work where X lives."""
-    name = type(estimator).__name__
-    if not (everywhere or place.whole_family):
-        raise ValueError(
-            f"{name} needs all of X in memory, but X is {place.name}. Use DSPNMF or NMF there, "
-            "or pass a NumPy array or a SciPy sparse matrix."
-        )
-    if place.whole_family:
-        return
-    if estimator.init.startswith("nndsvd"):
-        raise ValueError(
-            f"init={estimator.init!r} needs a singular value decomposition of X in memory, but X is {place.name}: "
-            'use init="random".'
-        )
-    for name, wanted in (("missing", "error"), ("label_weight", 0)):
-        if getattr(estimator, name, wanted) != wanted:
+_NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.protocol.Capability`)
+    "svd": "a singular value decomposition of X in memory",
+    "graphs": "all of X in memory, to search neighbours",
+    "features": "all of X in memory, to add columns to it",
+    "missing": "all of X in memory, to complete its cells",
+    "batches": "batches in memory",
+    "whole matrix": "all of X in memory",
+}
+_INSTEAD = {  # a capability, or the parameter that asks for one -> what works without it
+    "svd": 'use init="random"',
+    "missing": 'leave it at "error"',
+    "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
+    "similarity": 'use similarity="gram"',
+    "label_weight": "leave it at 0",
+}
+
+
+def check_backend(estimator: Estimator, backend: Backend, needs: Mapping[Capability, str]) -> None:
+    """Whether the backend of X can do what a fit needs; `needs` says of each capability what asks for it."""
+    for capability, asking in needs.items():
+        if capability not in backend.capabilities:
+            named = asking.split("=")[0]
+            instead = _INSTEAD.get(capability, _INSTEAD.get(named, "use DSPNMF or NMF there"))
             raise ValueError(
-                f"{name}={getattr(estimator, name)!r} needs all of X in memory, but X is {place.name}: "
-                f"leave it at {wanted!r}, or pass a NumPy array or a SciPy sparse matrix."
+                f"{asking} needs {_NEEDED.get(capability, capability)}, but X is {backend.name}: {instead}, or pass a "
+                "NumPy array or a SciPy sparse matrix."
             )
-    similarity = getattr(estimator, "similarity", "gram")
-    if not (isinstance(similarity, str) and similarity == "gram"):
-        shown = repr(similarity) if isinstance(similarity, str) else "a matrix"
+    solver = getattr(estimator, "solver", "auto")
+    if "whole matrix" not in backend.capabilities and solver not in ("auto", *backend.solvers):
         raise ValueError(
-            f'similarity={shown} needs all of X in memory, but X is {place.name}: use similarity="gram", '
-            "or pass a NumPy array or a SciPy sparse matrix."
-        )
-    allowed = ("auto", *place.solvers) if place.solvers is not None else None
-    if allowed is not None and estimator.solver not in allowed:
-        raise ValueError(
-            f"solver={estimator.solver!r} does not work where X is {place.name}: use one of "
-            f"{', '.join(map(repr, allowed))}."
+            f"solver={solver!r} does not work where X is {backend.name}: use one of "
+            f"{', '.join(map(repr, ('auto', *backend.solvers)))}."
         )
 
 
-def check_features(estimator: Any, shape: tuple[int, ...], *, reset: bool) -> None:
+def check_features(estimator: Estimator, shape: tuple[int, ...], *, reset: bool) -> None:
     """The shape of an X that scikit-learn's own checks do not know: remember its width, or compare it."""
     name = type(estimator).__name__
     if len(shape) != 2 or 0 in shape:
@@ -182,7 +194,7 @@ def check_features(estimator: Any, shape: tuple[int, ...], *, reset: bool) -> No
         )
 
 
-def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+def check_data(estimator: Estimator, X: ArrayLike, *, reset: bool) -> tuple[Any, float]:
     """X as float32 or float64 (array or CSR), non-negative and finite; and its largest entry."""
     X = validate_data(
         estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype=[np.float64, np.float32], ensure_all_finite=False
@@ -196,7 +208,7 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     if has_missing(estimator, X):
         values = values[~np.isnan(values)]
         if values.size == 0 and X.size == X.shape[0] * X.shape[1]:  # cells a sparse X does not store are known
-            raise ValueError(f"All {X.shape[0]} x {X.shape[1]} cells of X are missing: there is nothing to learn from.")
+            raise ValueError(NOTHING_KNOWN.format(shape=f"{X.shape[0]} x {X.shape[1]}"))
     if values.size == 0:
         return X, 0.0
     low, high = float(values.min()), float(values.max())
@@ -205,16 +217,21 @@ def check_data(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
     return X, high
 
 
-def _values(X: Any) -> NDArray[Any]:
+def _values(X: ArrayLike) -> NDArray[Any]:
     return X.data if sparse.issparse(X) else X
 
 
-def has_missing(estimator: Any, X: Any) -> bool:
+def takes_missing(estimator: Estimator) -> bool:
+    """Whether the estimator takes NaN for a missing cell."""
+    return getattr(estimator, "missing", "error") == "mask"
+
+
+def has_missing(estimator: Estimator, X: ArrayLike) -> bool:
     """Whether cells of X are NaN, and the estimator takes that for missing."""
-    return getattr(estimator, "missing", "error") == "mask" and bool(_values(X).size) and np.isnan(_values(X).min())
+    return takes_missing(estimator) and bool(_values(X).size) and np.isnan(_values(X).min())
 
 
-def first_bad_cell(X: Any, *, skip: bool = False) -> tuple[int, int, float]:
+def first_bad_cell(X: ArrayLike, *, skip: bool = False) -> tuple[int, int, float]:
     """Row, column and value of the first cell that is negative, NaN (unless to be skipped) or infinite."""
     matrix = X.tocoo() if sparse.issparse(X) else X
     values = matrix.data if sparse.issparse(X) else matrix
@@ -239,7 +256,7 @@ def bad_cell(name: str, row: int, column: int, value: float) -> str:
     )
 
 
-def check_start(W: Any, H: Any, shape: tuple[int, int], k: int, largest: float) -> tuple[Array, Array]:
+def check_start(W: ArrayLike, H: ArrayLike, shape: tuple[int, int], k: int, largest: float) -> tuple[Array, Array]:
     """W (n x k) and H (k x m) for ``init="custom"``; for other inits neither may be given."""
     for name, factor, expected in (("W", W, (shape[0], k)), ("H", H, (k, shape[1]))):
         if factor is None:
@@ -265,7 +282,7 @@ def check_start(W: Any, H: Any, shape: tuple[int, int], k: int, largest: float) 
     return np.asarray(W), np.asarray(H)
 
 
-def check_no_start(W: Any, H: Any, init: str) -> None:
+def check_no_start(W: ArrayLike, H: ArrayLike, init: str) -> None:
     """W and H mean nothing unless ``init="custom"``."""
     if W is not None or H is not None:
         raise ValueError(
@@ -282,7 +299,7 @@ def check_rank_for_svd(init: str, k: int, shape: tuple[int, int]) -> None:
         )
 
 
-def check_codes(Z: Any, k: int) -> None:
+def check_codes(Z: ArrayLike, k: int) -> None:
     """Codes for inverse_transform have one column per component."""
     if len(Z.shape) != 2:
         raise ValueError(f"Expected 2D array, got {len(Z.shape)}D array instead: Z must have shape (n_samples, {k}).")
@@ -311,7 +328,7 @@ def users_frame() -> int:
     return level
 
 
-def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.intp]]:
+def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.intp]]:
     """Which rows have a label (not -1), the classes, and the class of every labelled row; None has no labels."""
     if y is None:
         return np.zeros(n, dtype=bool), np.empty(0), np.empty(0, dtype=np.intp)
@@ -328,7 +345,7 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArr
     return labelled, classes, columns
 
 
-def _is_missing(label: Any) -> bool:
+def _is_missing(label: object) -> bool:
     """None, NaN, or the NA of a data frame, which is unlike itself or does not know."""
     try:
         return label is None or bool(label != label)
@@ -336,7 +353,7 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-# -- Dask arrays --------------------------------------------------------------------------------------------------------
+# -- Dask arrays ------------------------------------------------------------------------------------------------------
 
 
 def check_dask(name: str, X: ArrayLike) -> None:

@@ -1,4 +1,4 @@
-"""The paper's data sets behind one function: `load`. Three come with scikit-learn, the others are files.
+"""The paper's data sets, loaded by name with `load`. Three come with scikit-learn, the others are files.
 
 Files are looked for in `data_folder()` and their SHA-256 is checked before they are parsed. Only `fetch` uses the
 network. Nothing is rescaled: X holds the published values (the paper's protocol scales each feature later).
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
+from dspnmf._typing import Array
 from dspnmf._validation import FLAG, Allowed, number, one_of, whole
-from dspnmf.backends.row_model import Array
 
 Indices = NDArray[np.intp]
 Folder = str | os.PathLike[str] | None
@@ -56,8 +56,8 @@ _PINES = f"AVIRIS, 1992: Baumgardner, Biehl, Landgrebe, Purdue University; {_GIC
 _PAVIA = f"Pavia University, ROSIS: P. Gamba, University of Pavia; {_GIC}"
 _PAVIA_CROP = (
     "140 x 80 crop of Pavia University (rows 229-368, columns 89-168 of its label map, 8 of its 9 classes), from the "
-    "code of Hinojosa, Bacca, Arguello, IEEE JSTSP 12(6), 2018. It must not be set beside published Pavia University "
-    "figures: a result on it is a result on the crop"
+    "code of Hinojosa, Bacca, Arguello, IEEE JSTSP 12(6), 2018. It must not be compared with published results on "
+    "Pavia University: it is another data set"
 )
 _COIL_FILES = (("COIL20.mat", "fea"), ("COIL20.mat", "gnd"))  # and the variables in them
 _PINES_FILES = (("Indian_pines_corrected.mat", "indian_pines_corrected"), ("Indian_pines_gt.mat", "indian_pines_gt"))
@@ -94,7 +94,7 @@ class Dataset:
 
 
 class _Entry(NamedTuple):
-    """A function of variables in files, and the paper's share of each class."""
+    """How to read a data set: a function of the variables in its files, and the share of each class in the paper."""
 
     read: Callable[..., dict[str, Any]]
     source: str
@@ -104,7 +104,7 @@ class _Entry(NamedTuple):
 
 
 def names() -> list[str]:
-    """The data sets that `load` knows.
+    """Names of the data sets that `load` knows.
 
     >>> names()
     ['BC', 'Wine', 'Digits', 'COIL20', 'IndianPines', 'Pavia', 'PaviaCrop']
@@ -113,7 +113,7 @@ def names() -> list[str]:
 
 
 def data_folder(data_dir: Folder = None) -> Path:
-    """Where files are: `data_dir`, else the environment variable DSPNMF_DATA, else ``dspnmf`` in the user's cache.
+    """Folder of the files: `data_dir`, else the environment variable DSPNMF_DATA, else ``dspnmf`` in the user's cache.
 
     >>> data_folder("somewhere").name
     'somewhere'
@@ -126,12 +126,12 @@ def data_folder(data_dir: Folder = None) -> Path:
 def load(
     name: str, data_dir: Folder = None, *, fraction: float | None = None, seed: int = 0, unverified: bool = False
 ) -> Dataset:
-    """One of the data sets in `names`, sub-sampled as in the paper; files come from `data_folder(data_dir)`.
+    """Load one of the data sets in `names`, sub-sampled as in the paper, from the files in `data_folder(data_dir)`.
 
     `fraction` is the share of every class to draw, in (0, 1]; by default the paper's: 0.2 for "IndianPines" and "Pavia"
     and 1 for the others. A class of c rows gives floor(fraction c + 1/2) of them, at least 1; rows keep their order.
     With the same `seed` a larger fraction contains the smaller one. Of a scene only labelled pixels are taken, and in
-    "IndianPines" and "Pavia" only classes with at least 390 of them. "PaviaCrop" is no substitute for "Pavia".
+    "IndianPines" and "Pavia" only classes with at least 390 of them. "PaviaCrop" does not replace "Pavia".
     `unverified` accepts a file whose checksum is not known ("PaviaU.mat"); a known one must always match.
 
     >>> wine = load("Wine")
@@ -176,14 +176,14 @@ def fetch(name: str, data_dir: Folder = None, *, unverified: bool = False) -> li
 
 
 def _check(**given: tuple[Any, Allowed]) -> None:
-    """Every argument against what it may be."""
+    """Check arguments given as name=(value, what is allowed)."""
     for name, (value, allowed) in given.items():
         if not allowed.test(value):
             raise ValueError(f"{name}={value!r} is not allowed: it must be {allowed.words}. Pass such a value.")
 
 
 def _check_known(name: str, file: str, unverified: bool) -> None:
-    """A file without a known checksum is the user's decision."""
+    """Refuse a file without a known checksum unless the user accepts it with `unverified`."""
     if file not in _SHA256 and not unverified:
         raise ValueError(
             f"{name} needs {file}, whose SHA-256 is not known to this project, so it cannot be verified. If you trust "
@@ -192,7 +192,7 @@ def _check_known(name: str, file: str, unverified: bool) -> None:
 
 
 def _read(name: str, path: Path, unverified: bool) -> bytes:
-    """The verified bytes of a file, read once, so that what is verified is what is parsed."""
+    """Read a file once and verify it, so that the bytes verified are the bytes parsed."""
     _check_known(name, path.name, unverified)
     again = f"dspnmf.datasets.fetch({name!r}{', unverified=True' * unverified})" if path.name in _URLS else ""
     try:
@@ -215,7 +215,7 @@ def _read(name: str, path: Path, unverified: bool) -> bytes:
 
 
 def _source(name: str) -> str:
-    """Where to look for what has no address."""
+    """The source of a data set, for files without a known address."""
     return f"Source: {_ENTRIES[name].source}."
 
 
@@ -229,15 +229,15 @@ def _variable(content: bytes, file: str, variable: str) -> NDArray[Any]:
 
 
 def _download(folder: Path, file: str) -> Path:
-    """One file through pooch: into a temporary file beside the target, verified, then moved onto it."""
+    """Download one file with pooch: to a temporary file in the same folder, verified, then moved to its name."""
     try:
         import pooch
     except ImportError as error:
         raise ImportError('fetch needs pooch, which is not installed: pip install "dspnmf[paper]".') from error
     by_hand = f"or download the file by other means and put it into {folder}; load checks it."
-    url, talk = _URLS[file], pooch.get_logger()
-    level = talk.level
-    talk.setLevel(logging.WARNING)  # pooch prints; a library does not
+    url, logger = _URLS[file], pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)  # pooch prints; a library does not
     try:
         return Path(pooch.retrieve(url, _SHA256.get(file), fname=file, path=folder))
     except OSError as error:  # requests' errors too
@@ -248,11 +248,11 @@ def _download(folder: Path, file: str) -> Path:
     except ValueError as error:
         raise ValueError(f"{url} sent something else than {file}. {error} Try again later, {by_hand}") from error
     finally:
-        talk.setLevel(level)
+        logger.setLevel(level)
 
 
 def _embedded(loader: Callable[[], Any], image_shape: tuple[int, int] | None = None) -> Callable[[], dict[str, Any]]:
-    """Data that scikit-learn ships."""
+    """A function that reads data shipped with scikit-learn."""
 
     def read() -> dict[str, Any]:
         bunch = loader()
@@ -263,14 +263,14 @@ def _embedded(loader: Callable[[], Any], image_shape: tuple[int, int] | None = N
 
 
 def _coil(fea: NDArray[Any], gnd: NDArray[Any]) -> dict[str, Any]:
-    """Images of 32 x 32, in the file column by column, here row by row."""
+    """COIL-20: images of 32 x 32, stored column by column in the file and row by row here."""
     X = fea.reshape(-1, 32, 32).transpose(0, 2, 1).reshape(len(fea), -1).astype(np.float64)
     classes = tuple(map(str, np.unique(gnd)))
     return {"X": X, "y": gnd.ravel().astype(np.intp) - 1, "classes": classes, "image_shape": (32, 32)}
 
 
 def _scene(surfaces: tuple[str, ...], least: int) -> Callable[..., dict[str, Any]]:
-    """Labelled pixels (0 is no label) of the classes that have at least `least`."""
+    """A function that reads the labelled pixels of a scene, of classes with at least `least` (0 means unlabelled)."""
 
     def read(cube: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
         if cube.ndim != 3 or cube.shape[:2] != labels.shape:
@@ -286,7 +286,7 @@ def _scene(surfaces: tuple[str, ...], least: int) -> Callable[..., dict[str, Any
 
 
 def _subsample(data: Dataset, fraction: float, seed: int) -> Dataset:
-    """The first rows of a permutation of each class, in their old order."""
+    """Draw a share of every class: the first rows of a permutation of it, then in their old order."""
     random, chosen = np.random.default_rng(seed), []
     for label in range(len(data.classes)):
         rows = random.permutation(np.flatnonzero(data.y == label))

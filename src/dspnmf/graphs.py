@@ -1,16 +1,16 @@
 """Similarity graphs of the rows of X (n x m, dense or SciPy sparse, float32 or float64), as float64 `csr_array`.
 
-Said once for every graph here. Neighbours are Euclidean; a row is never its own neighbour, but its duplicates are, at
-distance exactly 0. More neighbours than other rows means all of them; one row alone has an empty graph. Which of
-several equally distant rows is taken is left to the search. A weight of 0 (underflow, a cosine) is no edge, so a row
-may be isolated. Seeds are fixed, no n x n array is formed, and of sparse X only a few rows are dense at a time.
+Common to all graphs: distances are Euclidean; a row is never its own neighbour, but its duplicates are, at distance
+exactly 0. If more neighbours are asked for than there are other rows, all of them are taken; a single row has an empty
+graph. Which of several equally distant rows is taken is left to the search. An edge of weight 0 (underflow, a cosine)
+is not stored, so a row may be isolated. Seeds are fixed, no n x n array is formed, and of sparse X only a few rows are
+made dense at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from sklearn.metrics import euclidean_distances, pairwise_distances_chunked
 from sklearn.neighbors import NearestNeighbors
 
+from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf._validation import Allowed, either, number, one_of, whole
-from dspnmf.backends.row_model import Array
 
 Indices = NDArray[np.intp]
 
@@ -38,7 +38,7 @@ _PARAMETERS = {
 }
 
 
-def knn(X: Any, n_neighbors: int = 5, weights: str = "binary", t: float | None = None) -> sparse.csr_array:
+def knn(X: ArrayLike, n_neighbors: int = 5, weights: str = "binary", t: float | None = None) -> sparse.csr_array:
     """Nearest-neighbour graph of GNMF: an edge where either row is among the other's `n_neighbors`, A = max(A, A').
 
     `weights`: "binary" (1), "heat" (``exp(-d^2 / (2 t^2))``, t by default `mean_distance`) or "cosine" (cosine of the
@@ -47,32 +47,32 @@ def knn(X: Any, n_neighbors: int = 5, weights: str = "binary", t: float | None =
     >>> knn([[0.0], [1.0], [5.0]], n_neighbors=1).toarray()[1]
     array([1., 0., 1.])
     """
-    (X,) = _as_rows({"X": X}, n_neighbors=n_neighbors, weights=weights, t=t)
-    found, lengths = _among_themselves(X, n_neighbors)
-    A = _graph(found, _weights(X, X, found, lengths, weights, t), X.shape[0])
+    (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, weights=weights, t=t)
+    found, lengths = _nearest_others(X, n_neighbors)
+    A = _csr(found, _weights(X, X, found, lengths, weights, t), X.shape[0])
     return A.maximum(A.T)
 
 
 def neighbours_in(
-    X_new: Any, X_train: Any, n_neighbors: int = 5, weights: str = "binary", t: float | None = None
+    X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 5, weights: str = "binary", t: float | None = None
 ) -> sparse.csr_array:
     """Weights of `knn` from new rows to their nearest training rows, equal ones included; t is from the training rows.
 
     >>> neighbours_in([[4.0]], [[0.0], [1.0], [5.0]], n_neighbors=1).toarray()
     array([[0., 0., 1.]])
     """
-    X, Y = _as_rows({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, weights=weights, t=t)
-    found, lengths = _measured(X, Y, _search(X, Y, n_neighbors))
-    return _graph(found, _weights(X, Y, found, lengths, weights, t), Y.shape[0])
+    X, Y = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, weights=weights, t=t)
+    found, lengths = _sorted_by_distance(X, Y, _nearest(X, Y, n_neighbors))
+    return _csr(found, _weights(X, Y, found, lengths, weights, t), Y.shape[0])
 
 
-def mean_distance(X: Any) -> float:
-    """Mean over all n^2 pairs, i = j included, as in GNMF's code; above 3,000 rows over 3,000 drawn with a fixed seed.
+def mean_distance(X: ArrayLike) -> float:
+    """Mean distance over all n^2 pairs, i = j included, as in GNMF's code; above 3,000 rows that of 3,000 random rows.
 
     >>> mean_distance([[0.0], [2.0]])
     1.0
     """
-    (X,) = _as_rows({"X": X})
+    (X,) = _check_samples({"X": X})
     X = X[np.sort(np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE])].astype(np.float64)
     if not sparse.issparse(X):
         X -= X.mean(axis=0)  # distances come from products, which lose a small spread around a large mean
@@ -80,7 +80,7 @@ def mean_distance(X: Any) -> float:
     return float(sum(part.sum() for part in sums)) / X.shape[0] ** 2
 
 
-def self_tuned(X: Any, n_neighbors: int | None = None) -> sparse.csr_array:
+def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array:
     """Graph of SymNMF: ``exp(-d_ij^2 / (s_i s_j))``, s_i the distance to the 7th neighbour, then Deg^-1/2 A Deg^-1/2.
 
     Edges as in `knn`, by default for floor(log2 n) + 1 neighbours; below 8 rows s_i is the farthest row's distance. For
@@ -89,29 +89,29 @@ def self_tuned(X: Any, n_neighbors: int | None = None) -> sparse.csr_array:
     >>> self_tuned([[0.0], [1.0]]).toarray()[0]
     array([0., 1.])
     """
-    (X,) = _as_rows({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
+    (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
     k = int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors
-    found, lengths = _among_themselves(X, max(k, _SCALE_NEIGHBOUR))
+    found, lengths = _nearest_others(X, max(k, _SCALE_NEIGHBOUR))
     s = np.sqrt(lengths[:, :_SCALE_NEIGHBOUR].max(axis=1, initial=0.0))
-    A = _graph(found[:, :k], _gaussian(lengths[:, :k], s[:, None] * s[found[:, :k]]), X.shape[0])
+    A = _csr(found[:, :k], _gaussian(lengths[:, :k], s[:, None] * s[found[:, :k]]), X.shape[0])
     return laplacian(A.maximum(A.T), normalized=True)[1]
 
 
-def spanning_tree(X: Any) -> sparse.csr_array:
+def spanning_tree(X: ArrayLike) -> sparse.csr_array:
     """Graph of NS-NMF: the edges of a minimum spanning tree, weighing ``exp(-d^2 / (2 t^2))``, t their mean length.
 
-    A reconstruction: only the description in the paper is at hand. The tree is that of the 10-nearest-neighbour graph,
-    whose components are joined by their shortest links. An edge more than 38 t long underflows to 0.
+    Written from the description in the paper, as no code was published. The tree is that of the 10-nearest-neighbour
+    graph, whose connected components are joined by their shortest edges. An edge longer than 38 t underflows to 0.
 
     >>> spanning_tree([[0.0], [1.0], [2.0]]).nnz
     4
     """
-    (X,) = _as_rows({"X": X})
+    (X,) = _check_samples({"X": X})
     shape = (X.shape[0], X.shape[0])
-    found, lengths = _among_themselves(X, _TREE_NEIGHBOURS)
+    found, lengths = _nearest_others(X, _TREE_NEIGHBOURS)
     pairs, lengths = np.stack([np.indices(found.shape)[0].ravel(), found.ravel()]), lengths.ravel()
     while (labels := connected_components(sparse.csr_array((lengths + 1, pairs), shape=shape))[1]).any():
-        links, more = _links(X, labels, np.flatnonzero(labels != np.bincount(labels).argmax()))
+        links, more = _shortest_links(X, labels, np.flatnonzero(labels != np.bincount(labels).argmax()))
         pairs, lengths = np.hstack([pairs, links]), np.hstack([lengths, more])
     # csgraph takes length 0 (duplicates) for "no edge"; the rank of a length, from 1, gives the same tree.
     order = np.argsort(lengths, kind="stable")
@@ -122,30 +122,30 @@ def spanning_tree(X: Any) -> sparse.csr_array:
     return A.maximum(A.T)
 
 
-def lle_weights(X: Any, n_neighbors: int = 5, reg: float = 1e-3) -> sparse.csr_array:
-    """R of NPNMF: weights (signed, of sum 1) that rebuild each row from its neighbours, `reg` as in scikit-learn's LLE.
+def lle_weights(X: ArrayLike, n_neighbors: int = 5, reg: float = 1e-3) -> sparse.csr_array:
+    """Weights R of NPNMF (signed, of sum 1) that rebuild each row from its neighbours; `reg` as in scikit-learn's LLE.
 
     >>> lle_weights([[0.0], [1.0], [2.0]], n_neighbors=2).toarray()[1]
     array([0.5, 0. , 0.5])
     """
-    (X,) = _as_rows({"X": X}, n_neighbors=n_neighbors, reg=reg)
-    found = _among_themselves(X, n_neighbors)[0]
-    return _graph(found, _barycentric(X, X, found, reg), X.shape[0])
+    (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, reg=reg)
+    found = _nearest_others(X, n_neighbors)[0]
+    return _csr(found, _barycentric(X, X, found, reg), X.shape[0])
 
 
-def lle_weights_in(X_new: Any, X_train: Any, n_neighbors: int = 5, reg: float = 1e-3) -> sparse.csr_array:
+def lle_weights_in(X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 5, reg: float = 1e-3) -> sparse.csr_array:
     """Weights of `lle_weights` for every new row on its nearest training rows (n_new x n_train), for transform.
 
     >>> lle_weights_in([[1.0]], [[0.0], [2.0], [9.0]], n_neighbors=2).toarray()
     array([[0.5, 0.5, 0. ]])
     """
-    X, Y = _as_rows({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, reg=reg)
-    found = _search(X, Y, n_neighbors)
-    return _graph(found, _barycentric(X, Y, found, reg), Y.shape[0])
+    X, Y = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, reg=reg)
+    found = _nearest(X, Y, n_neighbors)
+    return _csr(found, _barycentric(X, Y, found, reg), Y.shape[0])
 
 
 def laplacian(A: sparse.csr_array, normalized: bool = False) -> tuple[Array, sparse.csr_array]:
-    """Degrees and similarity with ``tr(U'LU) = sum_i degrees_i |u_i|^2 - <U, A U>``, for a non-negative graph.
+    """Degrees and similarities with ``tr(U'LU) = sum_i degrees_i |u_i|^2 - <U, A U>``, for a non-negative graph.
 
     ``L = Deg - A``; normalized, ``L = I - Deg^-1/2 A Deg^-1/2``, where an isolated row has degree 0 and the others 1.
 
@@ -160,27 +160,27 @@ def laplacian(A: sparse.csr_array, normalized: bool = False) -> tuple[Array, spa
     return (degrees > 0).astype(np.float64), sparse.csr_array((values, (B.row, B.col)), shape=A.shape)
 
 
-def check_graph(A: Any, n: int, *, name: str = "similarity", signed: bool = False) -> sparse.csr_array:
-    """A precomputed graph, checked and copied; asymmetry up to 1e-8 of the largest entry is rounding, averaged away.
+def check_graph(A: ArrayLike, n: int, *, name: str = "similarity", signed: bool = False) -> sparse.csr_array:
+    """Check a precomputed graph and return a copy; asymmetry up to 1e-8 of the largest entry is averaged away.
 
     >>> check_graph([[0, 1], [1, 0]], 2).nnz
     2
     """
-    A = A if sparse.issparse(A) else np.asarray(A)
-    if A.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {A.dtype}, but weights must be real numbers: use astype(float).")
-    if A.shape != (n, n):
-        raise ValueError(f"{name} has shape {A.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
-    A = sparse.csr_array(A, dtype=np.float64, copy=True)
+    given = _as_matrix(A)
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {given.dtype}, but weights must be real numbers: use astype(float).")
+    if given.shape != (n, n):
+        raise ValueError(f"{name} has shape {given.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
+    A = sparse.csr_array(given, dtype=np.float64, copy=True)
     A.sum_duplicates()
     for bad, words in ((~np.isfinite(A.data), "finite"), (A.data < 0, ">= 0")):
         if bad.any() and (words == "finite" or not signed):
             i, j = (int(at[bad.argmax()]) for at in A.tocoo().coords)
             raise ValueError(f"{name}[{i}, {j}] = {A[i, j]}, but entries must be {words}: set it to 0 for no edge.")
     gap = sparse.csr_array(A - A.T)
-    rough = np.abs(gap.data) > _SYMMETRIC * np.abs(A.data).max(initial=0.0)
-    if rough.any():
-        i, j = (int(at[rough.argmax()]) for at in gap.tocoo().coords)
+    asymmetric = np.abs(gap.data) > _SYMMETRIC * np.abs(A.data).max(initial=0.0)
+    if asymmetric.any():
+        i, j = (int(at[asymmetric.argmax()]) for at in gap.tocoo().coords)
         raise ValueError(
             f"{name} is not symmetric: {name}[{i}, {j}] = {A[i, j]} but {name}[{j}, {i}] = {A[j, i]}. They must be "
             "equal: pass np.maximum(A, A.T), or A.maximum(A.T) if A is sparse."
@@ -188,24 +188,25 @@ def check_graph(A: Any, n: int, *, name: str = "similarity", signed: bool = Fals
     return sparse.csr_array(0.5 * A + 0.5 * A.T)
 
 
-def check_weights(R: Any, n: int) -> sparse.csr_array:
-    """Weights of rows on others given by the user (signed, not symmetric): n x n, finite; as float64 CSR."""
-    R = R if sparse.issparse(R) else np.asarray(R)
-    if R.dtype.kind not in "fiub" or R.shape != (n, n) or not np.isfinite(R.data if sparse.issparse(R) else R).all():
+def check_weights(R: ArrayLike, n: int) -> sparse.csr_array:
+    """Check weights of rows on each other given by the user (n x n, finite, any sign); returns them as float64 CSR."""
+    given = _as_matrix(R)
+    values = given if isinstance(given, np.ndarray) else given.data
+    if given.dtype.kind not in "fiub" or given.shape != (n, n) or not np.isfinite(values).all():
         raise ValueError(
-            f"graph (shape {R.shape}, dtype {R.dtype}) must hold weights of {n} rows on each other: finite numbers of "
-            f"shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
+            f"graph (shape {given.shape}, dtype {given.dtype}) must hold weights of {n} rows on each other: finite "
+            f"numbers of shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
         )
-    return sparse.csr_array(R, dtype=np.float64)
+    return sparse.csr_array(given, dtype=np.float64)
 
 
-def farthest(X: Any, n_distant: int = 5) -> sparse.csr_array:
+def farthest(X: ArrayLike, n_distant: int = 5) -> sparse.csr_array:
     """Graph of distant pairs: an edge (1) where either row is among the other's `n_distant` farthest.
 
     >>> farthest([[0.0], [1.0], [5.0]], n_distant=1).toarray()[0]
     array([0., 0., 1.])
     """
-    (X,) = _as_rows({"X": X}, n_neighbors=n_distant)
+    (X,) = _check_samples({"X": X}, n_neighbors=n_distant)
     n = X.shape[0]
     k = min(n_distant, n - 1)
     if k == 0:
@@ -214,14 +215,14 @@ def farthest(X: Any, n_distant: int = 5) -> sparse.csr_array:
         X, reduce_func=lambda D, start: np.argpartition(-D, k - 1)[:, :k], working_memory=16
     )
     found = np.vstack(list(chunks))
-    A = _graph(found, np.ones(found.shape), n)
+    A = _csr(found, np.ones(found.shape), n)
     A.setdiag(0)
     A.eliminate_zeros()
     return A.maximum(A.T)
 
 
-def _as_rows(arrays: dict[str, Any], **parameters: Any) -> list[Any]:
-    """Arrays of samples by name, as 2-D floats, all CSR if one is sparse; once every parameter is what it may be."""
+def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> list[Matrix]:
+    """Check parameters and arrays of samples (by name); returns the arrays as 2-D floats, all CSR if one is sparse."""
     for key, value in parameters.items():
         if not (allowed := _PARAMETERS[key]).test(value):
             raise ValueError(f"{key}={value!r} is not allowed: it must be {allowed.words}. Omit it for the default.")
@@ -235,16 +236,21 @@ def _as_rows(arrays: dict[str, Any], **parameters: Any) -> list[Any]:
     return [X if X.dtype in (np.float32, np.float64) else X.astype(np.float64) for X in rows]
 
 
-def _among_themselves(X: Any, k: int) -> tuple[Indices, Array]:
-    """The k nearest other rows of every row (n x k), nearest first, and how far they are."""
-    n, found = X.shape[0], _search(X, X, k + 1)
+def _as_matrix(A: ArrayLike) -> Matrix:
+    """A NumPy array, or CSR of any sparse array."""
+    return sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A)
+
+
+def _nearest_others(X: Matrix, k: int) -> tuple[Indices, Array]:
+    """The k nearest other rows of every row (n x k), nearest first, and their distances."""
+    n, found = X.shape[0], _nearest(X, X, k + 1)
     others = found != np.arange(n)[:, None]
     others[others.all(axis=1), -1] = False  # so many duplicates that the row itself is not in its list
-    return _measured(X, X, found[others].reshape(n, found.shape[1] - 1))
+    return _sorted_by_distance(X, X, found[others].reshape(n, found.shape[1] - 1))
 
 
-def _search(X: Any, Y: Any, k: int) -> Indices:
-    """The k nearest rows of Y to every row of X, a row itself among them if X is Y."""
+def _nearest(X: Matrix, Y: Matrix, k: int) -> Indices:
+    """The k nearest rows of Y to every row of X; if X is Y, a row is among its own neighbours."""
     exact = NearestNeighbors(n_neighbors=min(k, Y.shape[0]), algorithm="brute" if sparse.issparse(Y) else "auto").fit(Y)
     if not (X is Y and X.shape[0] > _LARGE and not sparse.issparse(X) and find_spec("pynndescent")):
         return np.asarray(exact.kneighbors(X, return_distance=False))
@@ -256,19 +262,19 @@ def _search(X: Any, Y: Any, k: int) -> Indices:
     return found
 
 
-def _measured(X: Any, Y: Any, found: Indices) -> tuple[Indices, Array]:
-    """Exact lengths, and the order that goes with them (a search may be off by its rounding)."""
+def _sorted_by_distance(X: Matrix, Y: Matrix, found: Indices) -> tuple[Indices, Array]:
+    """Neighbours found by a search, sorted by their exact distances, and these (a search rounds)."""
     lengths = np.empty(found.shape)
-    for block, x, y in _pairs(X, Y, found):
+    for block, x, y in _blocks(X, Y, found):
         lengths[block] = np.linalg.norm(y - x, axis=2)
     order = np.argsort(lengths, axis=1, kind="stable")
     return np.take_along_axis(found, order, 1), np.take_along_axis(lengths, order, 1)
 
 
-def _pairs(X: Any, Y: Any, found: Indices) -> Iterator[tuple[slice, Array, Array]]:
-    """A few rows of X (b x 1 x m) and those they found in Y (b x k x m), float64; of sparse rows the columns in use."""
+def _blocks(X: Matrix, Y: Matrix, found: Indices) -> Iterator[tuple[slice, Array, Array]]:
+    """Some rows of X (b x 1 x m) with their neighbours in Y (b x k x m), float64; of sparse rows the columns in use."""
     k, at_once = found.shape[1], _BLOCK // Y.shape[1]
-    if sparse.issparse(Y):
+    if not isinstance(Y, np.ndarray):
         at_once = max(at_once, int(np.sqrt(_BLOCK / (1 + Y.nnz / Y.shape[0]))))  # rows times the columns they can use
     step = max(1, at_once // (k + 1))
     for i in range(0, len(found) if k else 0, step):
@@ -281,28 +287,28 @@ def _pairs(X: Any, Y: Any, found: Indices) -> Iterator[tuple[slice, Array, Array
         yield slice(i, i + len(x)), x.astype(np.float64)[:, None], y.astype(np.float64).reshape(len(x), k, -1)
 
 
-def _weights(X: Any, Y: Any, found: Indices, lengths: Array, weights: str, t: float | None) -> Array:
-    """Weight of every row of X to the rows of Y it found."""
+def _weights(X: Matrix, Y: Matrix, found: Indices, lengths: Array, weights: str, t: float | None) -> Array:
+    """Weights of the edges from every row of X to its neighbours in Y."""
     if weights == "heat":
         return _gaussian(lengths, np.sqrt(2) * (mean_distance(Y) if t is None else t))
     values = np.ones(found.shape)
-    for block, x, y in _pairs(X, Y, found) if weights == "cosine" else ():
+    for block, x, y in _blocks(X, Y, found) if weights == "cosine" else ():
         size = np.linalg.norm(x, axis=2) * np.linalg.norm(y, axis=2)
         values[block] = np.minimum(np.sum(x * y, axis=2) / np.where(size > 0, size, 1.0), 1.0)
     return values
 
 
-def _gaussian(lengths: Array, width: Any) -> Array:
-    """``exp(-(lengths / width)^2)``; at width 0 its limits, 1 for length 0 and 0 for any other."""
+def _gaussian(lengths: Array, width: float | Array) -> Array:
+    """``exp(-(lengths / width)^2)``; for width 0 the limit, which is 1 for length 0 and 0 for any other."""
     with np.errstate(over="ignore"):
         ratio = np.divide(lengths, width, out=np.where(lengths > 0, np.inf, 0.0), where=np.asarray(width) > 0)
         return np.asarray(np.exp(-(ratio**2)))
 
 
-def _barycentric(X: Any, Y: Any, found: Indices, reg: float) -> Array:
-    """Weights, summing to 1, that rebuild every row of X from the rows of Y it found (Roweis & Saul, Science, 2000)."""
+def _barycentric(X: Matrix, Y: Matrix, found: Indices, reg: float) -> Array:
+    """Weights of sum 1 that rebuild every row of X from its neighbours in Y (Roweis & Saul, Science, 2000)."""
     values, k = np.empty(found.shape), found.shape[1]
-    for block, x, y in _pairs(X, Y, found):
+    for block, x, y in _blocks(X, Y, found):
         G = (y - x) @ (y - x).swapaxes(1, 2)
         trace = np.trace(G, axis1=1, axis2=2)[:, None, None]
         # Divided by the trace the system is well scaled; with trace 0 only the ridge is left: equal weights.
@@ -311,8 +317,8 @@ def _barycentric(X: Any, Y: Any, found: Indices, reg: float) -> Array:
     return values
 
 
-def _graph(columns: Indices, values: Array, width: int) -> sparse.csr_array:
-    """Row i holds values[i] at columns[i]; zeros are not stored."""
+def _csr(columns: Indices, values: Array, width: int) -> sparse.csr_array:
+    """The sparse array with values[i] at columns[i] of row i; zeros are not stored."""
     starts = np.arange(len(columns) + 1) * columns.shape[1]
     A = sparse.csr_array((values.ravel(), columns.ravel(), starts), shape=(len(columns), width))
     A.eliminate_zeros()
@@ -320,13 +326,13 @@ def _graph(columns: Indices, values: Array, width: int) -> sparse.csr_array:
     return A
 
 
-def _links(X: Any, labels: Indices, rows: Indices) -> tuple[Indices, Array]:
-    """The shortest link out of every component that these rows make up (a round of Boruvka's algorithm)."""
+def _shortest_links(X: Matrix, labels: Indices, rows: Indices) -> tuple[Indices, Array]:
+    """The shortest edge out of every connected component among these rows (a round of Boruvka's algorithm)."""
     ends = np.empty_like(rows)
     for some in np.array_split(np.arange(len(rows)), 1 + len(rows) * len(labels) // _BLOCK):
         own = labels[rows[some], None] == labels
         ends[some] = np.where(own, np.inf, euclidean_distances(X[rows[some]], X)).argmin(axis=1)
-    lengths = _measured(X[rows], X, ends[:, None])[1][:, 0]
+    lengths = _sorted_by_distance(X[rows], X, ends[:, None])[1][:, 0]
     order = np.lexsort((lengths, labels[rows]))
     pick = order[np.unique(labels[rows[order]], return_index=True)[1]]
     return np.stack([rows[pick], ends[pick]]), lengths[pick]

@@ -1,11 +1,9 @@
-"""How well codes keep the shape of the data, and how distinct components are. No n x n matrix is formed.
+"""Metrics of how well codes keep the structure of the data, and of components. No n x n matrix is formed.
 
 X is n x m (dense or sparse), Z are codes n x k, V components k x m.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -13,14 +11,14 @@ from sklearn.manifold import trustworthiness as _trustworthiness
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_consistent_length
 
-from dspnmf.backends import ArrayRows
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike, Matrix
+from dspnmf.backends.norms import gram_norm2
 
 
-def structure_error(X: Any, Z: Any) -> float:
-    """``min_c ||XX' - c ZZ'|| / ||XX'||``: what is lost of the similarities, whatever the unit of the codes (0 to 1).
+def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
+    """``min_c ||XX' - c ZZ'|| / ||XX'||``: relative error of the similarities at the best scale of the codes (0 to 1).
 
-    By the angle between the two matrices: ``sqrt(1 - <XX', ZZ'>^2 / (||XX'||^2 ||ZZ'||^2))``, <XX', ZZ'> = ||X'Z||^2.
+    From the angle between both matrices: ``sqrt(1 - <XX', ZZ'>^2 / (||XX'||^2 ||ZZ'||^2))``, <XX', ZZ'> = ||X'Z||^2.
 
     Examples
     --------
@@ -30,7 +28,7 @@ def structure_error(X: Any, Z: Any) -> float:
     0.0
     """
     X, Z = _pair(X, Z)
-    gram = ArrayRows(X, 1).gram_norm2()
+    gram = gram_norm2(X)
     codes = float(np.linalg.norm(Z.T @ Z) ** 2)
     if gram == 0:
         return 0.0
@@ -40,8 +38,8 @@ def structure_error(X: Any, Z: Any) -> float:
     return float(np.sqrt(max(1.0 - overlap / (gram * codes), 0.0)))
 
 
-def neighbour_recall(X: Any, Z: Any, n_neighbors: int = 10) -> float:
-    """Mean share of a row's nearest neighbours in X that are among its nearest in the codes (0 to 1).
+def neighbour_recall(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float:
+    """Mean share of a row's nearest neighbours in X that are also its nearest neighbours in the codes (0 to 1).
 
     Examples
     --------
@@ -60,8 +58,8 @@ def neighbour_recall(X: Any, Z: Any, n_neighbors: int = 10) -> float:
     return float(np.mean(shared)) / n_neighbors
 
 
-def trustworthiness(X: Any, Z: Any, n_neighbors: int = 10) -> float:
-    """How far neighbours in the codes were neighbours in X (Venna & Kaski 2001), as in scikit-learn.
+def trustworthiness(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float:
+    """Trustworthiness of the neighbours in the codes (Venna & Kaski 2001), from scikit-learn: 1 if all are so in X.
 
     Examples
     --------
@@ -75,8 +73,8 @@ def trustworthiness(X: Any, Z: Any, n_neighbors: int = 10) -> float:
     return float(_trustworthiness(X, Z, n_neighbors=max(1, min(n_neighbors, (X.shape[0] - 1) // 2))))
 
 
-def component_correlation(V: Any) -> float:
-    """Mean cosine between two components: 0 where none share a feature, 1 where all are alike.
+def component_correlation(V: ArrayLike) -> float:
+    """Mean cosine between two components: 0 if none share a feature, 1 if all are proportional.
 
     Examples
     --------
@@ -94,8 +92,8 @@ def component_correlation(V: Any) -> float:
     return float(cosines[~np.eye(len(V), dtype=bool)].mean())
 
 
-def sparseness(A: Any) -> float:
-    """Mean sparseness of the rows of A (Hoyer 2004): 0 where all entries of a row are equal, 1 where one is not zero.
+def sparseness(A: ArrayLike) -> float:
+    """Mean sparseness of the rows of A (Hoyer 2004): 0 if all entries of a row are equal, 1 if only one is not zero.
 
     Examples
     --------
@@ -113,8 +111,8 @@ def sparseness(A: Any) -> float:
     return float(((np.sqrt(m) - ratio) / (np.sqrt(m) - 1)).mean())
 
 
-def _pair(X: Any, Z: Any) -> tuple[Any, Array]:
-    """Both as float arrays with the same number of rows."""
+def _pair(X: ArrayLike, Z: ArrayLike) -> tuple[Matrix, Array]:
+    """Both as float arrays, after a check that they have the same number of rows."""
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     Z = check_array(Z, dtype=np.float64)
     check_consistent_length(X, Z)

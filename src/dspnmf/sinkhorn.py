@@ -15,7 +15,7 @@ What is minimised over U, V >= 0, with ``KL(a|b) = sum a log(a/b) - a + b`` and 
 Setting the derivative by T to zero gives ``T = (R/T1)^g exp(-lam M - 1) (X/T'1)^g`` with g = gamma lam, hence
 ``u = (R / K v)^e``, ``v = (X / K'u)^e``, e = g/(1 + g): the printed iteration, whose "-1" is the derivative of T log T
 (the relaxed loss of Frogner et al., NIPS 2015). By the envelope theorem dF/dR = gamma (1 - mass/R), which splits into
-the printed rules; there beta stands beside a loss divided by gamma, which fixes its weight in F.
+the printed rules; there beta weighs against a loss divided by gamma, which fixes its weight in F.
 
 Confirmed by the authors' code: kernel, exponent, restart at u = 1/m, 15 steps, rules, their order (codes, then
 components from the same ratio mass/R: F may rise), normalisation. Derived here: F. That code also cuts denominators off
@@ -24,13 +24,13 @@ at 1e-6, which alters the result where a sample is dark; rows are scaled here in
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 from dspnmf._threads import spread, team
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf.solvers.multiplicative import ratio
 
 _BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
@@ -64,12 +64,12 @@ def grid_metric(height: int, width: int) -> Metric:
 
 
 def discrete_metric(m: int) -> Metric:
-    """``1 - I``: features in no order."""
+    """``1 - I``: features without a geometry."""
     return Metric(1.0 - np.eye(m))
 
 
-def check_metric(M: Any, m: int) -> Metric:
-    """A matrix handed in, for m features; distances are used as they are, so scale them to a maximum of 1."""
+def check_metric(M: ArrayLike, m: int) -> Metric:
+    """Check a matrix of distances between m features; they are used as they are, so scale them to a maximum of 1."""
     M = np.asarray(M, dtype=np.float64)
     if M.shape != (m, m):
         raise ValueError(f"the ground metric has shape {M.shape}, but X has {m} features: it must be {m} x {m}.")
@@ -118,7 +118,7 @@ class Kernel:
 
 
 class Plan(NamedTuple):
-    """What the rest needs of the plans T_i, for scalings u and v after the last step."""
+    """Scalings, marginals and costs of the plans T_i after the last step."""
 
     log_u: Array  # n x m, to start from next time; -inf where u is zero
     mass: Array  # n x m, T_i 1
@@ -129,7 +129,7 @@ class Plan(NamedTuple):
 def transport(
     X: Array, R: Array, kernel: Kernel, gamma: float, steps: int = 15, start: Array | None = None, log: bool = False
 ) -> Plan:
-    """`steps` of ``u <- R^e / (K (X^e / (K'u)^e))^e`` and v to match, for every row; float64.
+    """Take `steps` of ``u <- R^e / (K (X^e / (K'u)^e))^e`` for every row, then v; returns the plans in float64.
 
     1. A row of X or R without mass has the plan 0; the others start at ``u = 1/m``, or at `start` (a plan's `log_u`).
     2. Each half step divides u or v by its largest entry and keeps the logarithm of that factor: with it, plain
@@ -162,17 +162,19 @@ def objective(plan: Plan, X: Array, R: Array, gamma: float) -> float:
     return float(plan.cost.sum() + gamma * (special.kl_div(plan.mass, R).sum() + special.kl_div(plan.columns, X).sum()))
 
 
-def smoothness(U: Array, A: Any) -> float:
+def smoothness(U: Array, A: Sparse) -> float:
     """``tr(U'LU)``, L = Deg - A, for a symmetric graph A (n x n). Scaling U down and V up lowers it for free."""
     return float(np.vdot(U, np.asarray(A.sum(axis=1)).reshape(-1, 1) * U - A @ U))
 
 
 def pull(mass: Array, R: Array) -> Array:
-    """``mass / R``: all that the updates need of the plans. Zero where R is."""
+    """``mass / R``, which is all that the updates need of the plans; 0 where R is 0."""
     return np.divide(mass, R, out=np.zeros_like(mass), where=np.greater(R, np.finfo(np.float64).tiny))
 
 
-def update_codes(U: Array, V: Array, pull: Array, A: Any = None, beta: float = 0.0, guaranteed: bool = False) -> Array:
+def update_codes(
+    U: Array, V: Array, pull: Array, A: Sparse | None = None, beta: float = 0.0, guaranteed: bool = False
+) -> Array:
     """``U (pull V' + beta A U) / (1 V' + beta Deg U)``, as printed; without a graph it never raises F.
 
     With one, it may. `guaranteed` multiplies by the t with ``beta Deg U t^2 + 1 V' t = pull V' + beta A U`` instead:
@@ -186,7 +188,7 @@ def update_codes(U: Array, V: Array, pull: Array, A: Any = None, beta: float = 0
 
 
 def update_components(U: Array, V: Array, pull: Array) -> Array:
-    """``V (U' pull) / (U' 1)``; never raises F if `pull` is that of these codes; the published order keeps the last."""
+    """``V (U' pull) / (U' 1)``; never raises F if `pull` is that of these codes (the published rule keeps the old)."""
     return np.asarray(V * ratio(U.T @ pull, np.broadcast_to(U.sum(axis=0)[:, None], V.shape)))
 
 
@@ -218,7 +220,7 @@ def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, st
 
 
 def _log_domain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, steps: int) -> Plan:
-    """The same in logarithms: slower by the price of an exponential per product and term."""
+    """The same steps in logarithms: slower, as every term of a product needs an exponential."""
     with np.errstate(divide="ignore"):
         log_X, log_R = np.log(X), np.log(R)
     for _ in range(steps):
@@ -246,5 +248,5 @@ def _log_sum(A: Array) -> Array:
 
 
 def _steps(size: int) -> Array:
-    """|i - j|."""
+    """The matrix of |i - j|."""
     return np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)

@@ -1,16 +1,15 @@
-"""Do the same components come back? Those of several fits, matched one to one and compared by their cosines.
+"""Stability of components over several fits: matched one to one and compared by their cosines.
 
-A fit is its components V (k x m). Their order and their length mean nothing, so they are matched before they are
-compared: the pairing with the largest sum of cosines (an assignment problem, solved exactly). Components are
-non-negative, so unrelated ones have cosines above 0 too, the more so the denser they are: compare ranks and settings on
-the same data, not data sets with each other.
+A fit is given by its components V (k x m). Their order and length are arbitrary, so they are matched first: the pairing
+with the largest sum of cosines (an assignment problem, solved exactly). Components are non-negative, so unrelated ones
+have cosines above 0 too, the more so the denser they are: compare ranks and settings on the same data, not different
+data sets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,10 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import check_array
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike
 
 
-def match(V1: Any, V2: Any) -> tuple[NDArray[np.intp], Array]:
+def match(V1: ArrayLike, V2: ArrayLike) -> tuple[NDArray[np.intp], Array]:
     """Pair the components of two fits: ``V2[order[i]]`` is the partner of ``V1[i]``.
 
     Parameters
@@ -34,7 +33,7 @@ def match(V1: Any, V2: Any) -> tuple[NDArray[np.intp], Array]:
     order : ndarray of shape (n_components,)
         For each component of V1, the number of its partner in V2.
     cosines : ndarray of shape (n_components,)
-        How alike the partners are: 1 where they differ only in length. A component of zeros is like none (0).
+        Cosines of the pairs: 1 where they differ only in length, 0 for a component of zeros.
 
     Examples
     --------
@@ -47,13 +46,13 @@ def match(V1: Any, V2: Any) -> tuple[NDArray[np.intp], Array]:
     return _paired(*_unit_length([V1, V2]))
 
 
-def stability(runs: Sequence[Any], *, reference: int = 0) -> Array:
-    """How well each component of one fit comes back in the others: the mean cosine with its partners.
+def stability(runs: Sequence[ArrayLike], *, reference: int = 0) -> Array:
+    """Score how well each component of one fit is found again in the others: its mean cosine with its partners.
 
     Parameters
     ----------
     runs : sequence of array-like of shape (n_components, n_features)
-        Components of two fits or more: from other starts, or other samples of the same data.
+        Components of two or more fits: from different starts, or on different samples of the same data.
     reference : int, default=0
         The fit whose components are scored.
 
@@ -76,18 +75,18 @@ def stability(runs: Sequence[Any], *, reference: int = 0) -> Array:
     return np.asarray(np.mean([_paired(first, other)[1] for other in units], axis=0))
 
 
-def agreement(runs: Sequence[Any]) -> float:
-    """How alike several fits are: the mean cosine of partners, over all pairs of fits.
+def agreement(runs: Sequence[ArrayLike]) -> float:
+    """Score how similar several fits are: the mean cosine of partners, over all pairs of fits.
 
     Parameters
     ----------
     runs : sequence of array-like of shape (n_components, n_features)
-        As in `stability`.
+        Components of two or more fits.
 
     Returns
     -------
     score : float
-        1 where all have the same components.
+        1 if all have the same components.
 
     Examples
     --------
@@ -100,13 +99,13 @@ def agreement(runs: Sequence[Any]) -> float:
     return float(np.mean([_paired(one, other)[1].mean() for one, other in pairs]))
 
 
-def _unit_length(runs: Sequence[Any]) -> list[Array]:
-    """Components at unit length, of fits that can be compared."""
+def _unit_length(runs: Sequence[ArrayLike]) -> list[Array]:
+    """Components scaled to unit length, after a check that the fits can be compared."""
     if len(runs) < 2:
         raise ValueError(f"{len(runs)} fit was given, but components can only be compared between two or more.")
     units: list[Array] = []
     for V in runs:
-        V = check_array(V.toarray() if sparse.issparse(V) else V, dtype=np.float64)
+        V = check_array(sparse.csr_array(V).toarray() if sparse.issparse(V) else V, dtype=np.float64)
         if units and V.shape != units[0].shape:
             raise ValueError(
                 f"Components of shape {V.shape} cannot be matched with components of shape {units[0].shape}: "
@@ -120,7 +119,7 @@ def _unit_length(runs: Sequence[Any]) -> list[Array]:
 
 
 def _paired(one: Array, other: Array) -> tuple[NDArray[np.intp], Array]:
-    """The pairing of components at unit length with the largest sum of cosines, and these."""
+    """Pair components of unit length for the largest sum of cosines; returns the partners and the cosines."""
     cosines = one @ other.T
     order = linear_sum_assignment(cosines, maximize=True)[1]
     return order, np.minimum(cosines[np.arange(len(one)), order], 1.0)

@@ -140,8 +140,14 @@ def untouched(columns: int = M) -> da.Array:
         (DSPNMF(K, solver="newton-cg"), "solver='newton-cg' does not work where X is a Dask array: use one of 'auto'"),
         (DSPNMF(K, solver="mm"), "solver='mm' does not work where X is a Dask array"),
         (DSPNMF(K, init="nndsvd"), "init='nndsvd' needs a singular value decomposition of X in memory"),
-        (DSPNMF(K, similarity="cosine"), "similarity='cosine' needs all of X in memory, but X is a Dask array"),
-        (GNMF(K), "GNMF needs all of X in memory, but X is a Dask array. Use DSPNMF or NMF there"),
+        (
+            DSPNMF(K, similarity="cosine"),
+            "similarity='cosine' needs all of X in memory, to add columns to it, but X is a Dask array",
+        ),
+        (
+            GNMF(K),
+            "GNMF needs all of X in memory, to search neighbours, but X is a Dask array: use DSPNMF or NMF there",
+        ),
     ],
     ids=["newton-cg", "mm", "nndsvd", "cosine", "GNMF"],
 )

@@ -189,6 +189,9 @@ def test_what_rows_cannot_do_is_refused() -> None:
         partial(data_of_x.widened, "labels", np.ones((N, 2))),
         partial(data_of_x.with_unit_rows, 1.0),
         data_of_x.without_features,
+        data_of_x.transposed,
+        data_of_x.as_float64,
+        partial(data_of_x.some_rows, np.arange(3)),
         data_of_x.on_host,
         data_of_x.column_means,
         partial(data_of_x.singular_vectors, K, np.random.RandomState(0)),
@@ -212,6 +215,8 @@ def test_codes_can_be_saved(layout: Any, where: str, request: pytest.FixtureRequ
         other.begin(other.restore_codes(blocks))
         again = list(other.save_codes())
         assert tuple(len(block) for block in again) == layout
+        some = np.array([599, 0, 300, 300])
+        np.testing.assert_array_equal(other.some_codes(some), np.concatenate(blocks)[some])
         np.testing.assert_array_equal(np.concatenate(again), np.concatenate(blocks))
 
 

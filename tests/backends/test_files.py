@@ -15,16 +15,15 @@ import pytest
 import zarr
 
 from dspnmf import DSPNMF, FRNMF, GNMF, NMF, SDNMF
-from dspnmf.backends import file
+from dspnmf.backends import file, norms
 from dspnmf.backends import file_slabs as reading
-from dspnmf.backends import gram_norm as gram
 from dspnmf.estimators import base
 
 N, M, K = 700, 23, 4
 
 
 def data(dtype: Any = np.float64, n: int = N, m: int = M) -> np.ndarray:
-    """Mostly noise: the objective is not small beside the norms it is a difference of."""
+    """Mostly noise: the objective is not small against the norms it is a difference of."""
     rng = np.random.default_rng(0)
     X = rng.random((n, m))
     return np.where(X < 0.7, 0.1 * rng.random((n, 3)) @ rng.random((3, m)), X).astype(dtype)
@@ -113,6 +112,82 @@ def test_other_solvers(cls: type, solver: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
 
 
+def holes() -> np.ndarray:
+    """A fifth of the cells missing, one row and one column nearly so."""
+    X, rng = data(), np.random.default_rng(4)
+    missing = rng.random(X.shape) < 0.2
+    missing[7, 1:], missing[3:, 5] = True, True
+    return np.where(missing, np.nan, X)
+
+
+def labels() -> np.ndarray:
+    """Three classes; half of the rows have no label."""
+    return np.where(np.arange(N) % 2 == 0, np.arange(N) % 3, -1)
+
+
+EXTRAS: dict[str, tuple[dict[str, Any], Callable[[], np.ndarray], bool]] = {  # parameters, X, whether with labels
+    "labels": ({"label_weight": 0.7}, data, True),
+    "missing cells": ({"missing": "mask"}, holes, False),
+    "both": ({"label_weight": 0.7, "missing": "mask"}, holes, True),
+    "cosines": ({"similarity": "cosine"}, data, False),
+    "cosines and labels": ({"similarity": "cosine", "label_weight": 0.7}, data, True),
+}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("codes_in_a_file", [False, True])
+def test_labels_cosines_and_missing_cells(extra: str, alpha: float, codes_in_a_file: bool, tmp_path: Path) -> None:
+    """Further columns and completed cells are those of memory: history, codes, components, errors and transform."""
+    parameters, make, labelled = EXTRAS[extra]
+    X, y = make(), labels() if labelled else None
+    stored, more = npy(X, tmp_path), {"codes_path": tmp_path / "codes.npy"} if codes_in_a_file else {}
+    fits = [DSPNMF(K, alpha=alpha, solver="hals", max_iter=20, tol=0, random_state=0, **parameters) for _ in range(2)]
+    Z, Y = fits[0].fit_transform(X, y), fits[1].fit_transform(stored, y, **more)
+    np.testing.assert_allclose(Y, Z, rtol=1e-9, atol=1e-9)
+    for name in ("objective_history_", "components_", "reconstruction_err_", "structure_err_", "objective_"):
+        np.testing.assert_allclose(getattr(fits[1], name), getattr(fits[0], name), rtol=1e-9, atol=1e-9)
+    if labelled:
+        np.testing.assert_allclose(fits[1].label_components_, fits[0].label_components_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fits[0].transform(stored), fits[0].transform(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(fits[1].transform(stored), fits[0].transform(X), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "mm"])
+@pytest.mark.parametrize("extra", ["both", "cosines and labels"])
+def test_extras_with_other_solvers(extra: str, solver: str, tmp_path: Path) -> None:
+    """And so they are for the other solvers."""
+    parameters, make, _ = EXTRAS[extra]
+    X = make()
+    model, expected = (DSPNMF(K, solver=solver, max_iter=15, tol=0, random_state=0, **parameters) for _ in range(2))
+    model.fit(npy(X, tmp_path), labels())
+    np.testing.assert_allclose(model.objective_history_, expected.fit(X, labels()).objective_history_, rtol=1e-9)
+
+
+def test_several_starts_with_missing_cells(tmp_path: Path) -> None:
+    """Every start begins with the column means again."""
+    model, expected = (NMF(K, missing="mask", n_init=3, max_iter=10, tol=0, random_state=1) for _ in range(2))
+    model.fit(npy(holes(), tmp_path)), expected.fit(holes())
+    np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
+    np.testing.assert_allclose(model.stability_, expected.stability_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "text"),
+    [
+        (np.full((N, M), np.nan), {"missing": "mask"}, "All 700 x 23 cells of X are missing"),
+        (np.where(np.isnan(holes()), -1.0, holes()), {"missing": "mask"}, r"Negative values .*X\[0, "),
+        (holes(), {}, r'contains NaN, first at X\[.*missing="mask"'),
+        (holes(), {"missing": "mask", "similarity": "cosine"}, "needs complete rows"),
+    ],
+    ids=["nothing known", "negative", "not asked for", "cosines"],
+)
+def test_cells_that_are_refused(X: np.ndarray, parameters: dict[str, Any], text: str, tmp_path: Path) -> None:
+    """What cannot be completed is refused as in memory."""
+    with pytest.raises(ValueError, match=text):
+        DSPNMF(2, **parameters).fit(npy(X, tmp_path))
+
+
 @pytest.mark.parametrize("slab", [1, 5_000, 2**24])
 @pytest.mark.parametrize("solver", ["hals", "newton-cg"])
 def test_slabs_of_any_size(slab: int, solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,32 +203,32 @@ def test_slabs_of_any_size(slab: int, solver: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("held", [1, 60, 900, 2**24])
 def test_norms(shape: tuple[int, int], held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean, ||X||^2, ||XX'||^2 and the residuals, however little may be held, for X of any size of numbers."""
-    monkeypatch.setattr(gram, "HELD", held)
+    monkeypatch.setattr(norms, "HELD", held)
     for number, unit in enumerate((1.0, 1e-120, 1e70)):
         X = data(n=shape[0], m=shape[1]) * unit
         X[: len(X) // 2] /= 1e9  # the largest numbers come late
         (tmp_path / str(number)).mkdir()
-        checked, largest = file.FILE.check(NMF(), npy(X, tmp_path / str(number)), reset=True)
-        rows = file.FILE.rows(checked, K, largest)
+        checked = file.FILE.check(NMF(), npy(X, tmp_path / str(number)), reset=True)
+        largest = checked.largest
+        rows = checked.rows(K, largest)
         rng, A = np.random.default_rng(3), X / largest
         U, V = rng.random((shape[0], K)), rng.random((K, shape[1]))
         rows.begin(U.copy())
         assert largest == X.max()
-        assert rows.mean() == pytest.approx(X.mean(), rel=1e-12)
-        assert rows.norm2() == pytest.approx(np.sum(A**2), rel=1e-12)
-        assert rows.gram_norm2() == pytest.approx(np.sum((A @ A.T) ** 2), rel=1e-12)
+        assert checked.mean() == pytest.approx(X.mean(), rel=1e-12)
+        assert checked.norm2(largest) == pytest.approx(np.sum(A**2), rel=1e-12)
+        assert checked.gram_norm2(largest) == pytest.approx(np.sum((A @ A.T) ** 2), rel=1e-12)
         assert rows.residual2(V.T) == pytest.approx(np.sum((A - U @ V) ** 2), rel=1e-12)
         assert rows.gram_residual2() == pytest.approx(np.sum((A @ A.T - U @ U.T) ** 2), rel=1e-10)
 
 
 def test_the_gram_matrix_takes_one_read(tmp_path: Path, reads: list[int]) -> None:
     """Up to 4,096 features, ||X'X||^2 is had from one read; mean and ||X||^2 from the read that checks X."""
-    checked, _ = file.FILE.check(NMF(), npy(data(), tmp_path), reset=True)
-    rows = file.FILE.rows(checked, K, 1.0)
-    rows.mean(), rows.norm2()
-    assert sum(reads) // rows.shape[0] == 1
-    rows.gram_norm2()
-    assert sum(reads) // rows.shape[0] == 2
+    checked = file.FILE.check(NMF(), npy(data(), tmp_path), reset=True)
+    checked.mean(), checked.norm2(1.0)
+    assert sum(reads) // checked.shape[0] == 1
+    checked.gram_norm2(1.0)
+    assert sum(reads) // checked.shape[0] == 2
 
 
 @pytest.mark.parametrize(("solver", "each"), [("hals", 1), ("newton-cg", 2)])
@@ -183,29 +258,29 @@ def test_other_types_become_what_scikit_learn_makes_of_them(dtype: str, tmp_path
 
 @pytest.mark.parametrize("solver", ["hals", "newton-cg", "mm"])
 def test_codes_in_a_file(solver: str, tmp_path: Path) -> None:
-    """`codes` names a .npy that holds the codes when fit or transform return, and nothing else is left behind."""
+    """`codes_path` names a .npy that holds the codes when fit or transform return, and nothing else is left behind."""
     X = data()
     stored = npy(X, tmp_path)
     model = DSPNMF(K, solver=solver, max_iter=10, tol=0, random_state=0, n_init=2)
     expected = model.fit_transform(stored)
-    Z = model.fit_transform(stored, codes=tmp_path / "codes.npy")
+    Z = model.fit_transform(stored, codes_path=tmp_path / "codes.npy")
     assert isinstance(Z, np.memmap)
     np.testing.assert_array_equal(Z, expected)
     np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
-    model.fit(stored, codes=str(tmp_path / "again.npy"))
+    model.fit(stored, codes_path=str(tmp_path / "again.npy"))
     np.testing.assert_array_equal(np.load(tmp_path / "again.npy"), expected)
-    np.testing.assert_array_equal(model.transform(stored, codes=tmp_path / "new.npy"), model.transform(stored))
+    np.testing.assert_array_equal(model.transform(stored, codes_path=tmp_path / "new.npy"), model.transform(stored))
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"x.npy", "codes.npy", "again.npy", "new.npy"}
 
 
-@pytest.mark.parametrize("cls", [DSPNMF, GNMF, FRNMF])
+@pytest.mark.parametrize("cls", [DSPNMF, GNMF, FRNMF, SDNMF])
 def test_codes_in_a_file_while_X_is_in_memory(cls: type, tmp_path: Path) -> None:
-    """`codes` works for arrays in memory too, for every method of the shared loop."""
+    """`codes_path` works for arrays in memory too, for every method of the shared loop."""
     X = data(n=60)
     model = cls(K, random_state=0, max_iter=5, tol=0)
     expected = model.fit_transform(X)
-    np.testing.assert_array_equal(model.fit_transform(X, codes=tmp_path / "codes.npy"), expected)
+    np.testing.assert_array_equal(model.fit_transform(X, codes_path=tmp_path / "codes.npy"), expected)
 
 
 def bad(value: float) -> np.ndarray:
@@ -230,13 +305,13 @@ BAD = [
 
 @pytest.mark.parametrize(("make", "text"), BAD)
 def test_bad_files(make: Callable[[Path], Any], text: str, tmp_path: Path) -> None:
-    """Bad data are refused as in memory, the cell named by its place in the file."""
+    """Bad data are refused as in memory, the cell named by its row in the file."""
     with pytest.raises(ValueError, match=text):
         NMF(2).fit(make(tmp_path))
 
 
 def test_a_group_is_not_an_array(tmp_path: Path) -> None:
-    """A file that holds arrays is refused with a word on how to name one."""
+    """A file that holds arrays is refused with the way to name one."""
     with pytest.raises(TypeError, match=r"X is a h5py File.* pass one of them, for example X\['data'\]"):
         NMF(2).fit(h5py.File(tmp_path / "x.h5", "w"))
     with pytest.raises(TypeError, match="X is a zarr Group"):
@@ -247,12 +322,13 @@ def test_what_needs_all_of_X(tmp_path: Path) -> None:
     """Methods, starts and similarities that need all of X in memory say so."""
     X = npy(data(), tmp_path)
     for model in (GNMF(2), FRNMF(2), SDNMF(2)):
-        with pytest.raises(ValueError, match="needs all of X in memory, but X is in a file"):
+        name = type(model).__name__
+        with pytest.raises(ValueError, match=f"{name} needs all of X in memory.*but X is in a file: use DSPNMF or NMF"):
             model.fit(X)
     with pytest.raises(ValueError, match='use init="random"'):
         NMF(2, init="nndsvd").fit(X)
     with pytest.raises(ValueError, match='use similarity="gram"'):
-        DSPNMF(2, similarity="cosine").fit(X)
+        DSPNMF(2, similarity="knn").fit(X)
 
 
 def test_chunks_that_are_too_tall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +347,7 @@ def test_other_features_in_transform(tmp_path: Path) -> None:
 
 def at_iteration(number: int, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Do something in the middle of a fit."""
-    monkeypatch.setattr(base.Factorization, "_say", lambda _, i, value: act() if i == number else None)
+    monkeypatch.setattr(base.Factorization, "_log", lambda _, i, value: act() if i == number else None)
 
 
 @pytest.mark.parametrize("columns", [slice(None), slice(0, 20)])
@@ -319,34 +395,34 @@ def test_changes_nobody_saved_are_seen(tmp_path: Path) -> None:
 
 
 def test_codes_are_not_written_over_X(tmp_path: Path) -> None:
-    """The file X is read from is no place for codes, and neither is a folder that does not exist."""
+    """The file X is read from is not for codes, and neither is a folder that does not exist."""
     X = npy(data(), tmp_path)
     (tmp_path / "sub").mkdir()
     (tmp_path / "link.npy").symlink_to(tmp_path / "x.npy")
     (tmp_path / "twin.npy").hardlink_to(tmp_path / "x.npy")
     for name in ("x.npy", "sub/../x.npy", "link.npy", "twin.npy"):
         with pytest.raises(ValueError, match="is the file X is read from"):
-            NMF(2).fit(X, codes=tmp_path / name)
+            NMF(2).fit(X, codes_path=tmp_path / name)
     with pytest.raises(ValueError, match="is the file X is read from"):
-        NMF(2).fit(hdf5(data(), tmp_path), codes=tmp_path / "x.h5")
+        NMF(2).fit(hdf5(data(), tmp_path), codes_path=tmp_path / "x.h5")
     model = NMF(2, random_state=0).fit(data())
     with pytest.raises(ValueError, match=r"is in the folder X is read from, '.*x\.zarr'"):
-        model.transform(zarr_array(data(), tmp_path), codes=tmp_path / "x.zarr" / "codes.npy")
+        model.transform(zarr_array(data(), tmp_path), codes_path=tmp_path / "x.zarr" / "codes.npy")
     with pytest.raises(ValueError, match="must name a file in a folder that exists"):
-        NMF(2).fit(X, codes=tmp_path / "nowhere" / "codes.npy")
-    with pytest.raises(TypeError, match=r"codes=3 is not allowed: it must be the path of a file"):
-        NMF(2).fit(X, codes=3)
+        NMF(2).fit(X, codes_path=tmp_path / "nowhere" / "codes.npy")
+    with pytest.raises(TypeError, match=r"codes_path=3 is not allowed: it must be the path of a file"):
+        NMF(2).fit(X, codes_path=3)
 
 
 def test_maps_that_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small maps and those joblib makes for its workers are arrays in memory; Zarr and HDF5 never are."""
     X = npy(data(), tmp_path)
-    assert file.place_of(X) is file.FILE
+    assert file.backend_for(X) is file.FILE
     (tmp_path / "joblib_memmapping_folder_1").mkdir()
-    assert file.place_of(npy(data(), tmp_path / "joblib_memmapping_folder_1")).name == "in memory"
+    assert file.backend_for(npy(data(), tmp_path / "joblib_memmapping_folder_1")).name == "in memory"
     monkeypatch.setattr(file, "IN_MEMORY", 2**30)
-    assert file.place_of(X).name == "in memory"
-    assert file.place_of(zarr_array(data(), tmp_path)).name == "in a file"
+    assert file.backend_for(X).name == "in memory"
+    assert file.backend_for(zarr_array(data(), tmp_path)).name == "in a file"
 
 
 _MEASURED = """
@@ -360,10 +436,10 @@ np.save(path + ".few.npy", X[:5000])
 file.IN_MEMORY = 0
 def fit(A, **more): return DSPNMF(3, max_iter=2, tol=0, random_state=0).fit(A, **more)
 few = np.load(path + ".few.npy", mmap_mode="r")
-fit(few, codes=codes).transform(few)
+fit(few, codes_path=codes).transform(few)
 before = peak()
-model = fit(X, codes=codes)
-model.transform(X, codes=codes)
+model = fit(X, codes_path=codes)
+model.transform(X, codes_path=codes)
 print(peak() - before)
 """
 

@@ -232,10 +232,10 @@ def test_other_similarities_need_complete_rows(similarity: str) -> None:
 
 
 def test_refused_elsewhere(tmp_path: Path) -> None:
-    """Missing cells need X in memory, and no checkpoint."""
+    """Missing cells need X in memory or in a file, and no checkpoint."""
     da = pytest.importorskip("dask.array")
     _, A = holes()
     with pytest.raises(ValueError, match="needs all of X in memory"):
         NMF(K, missing="mask").fit(da.from_array(A))
     with pytest.raises(ValueError, match="completed cells are not in a checkpoint"):
-        NMF(K, missing="mask").fit(A, checkpoint=tmp_path / "fit.npz")
+        NMF(K, missing="mask").fit(A, checkpoint_path=tmp_path / "fit.npz")

@@ -14,7 +14,7 @@ from scipy import sparse
 import reference
 from dspnmf import _threads
 from dspnmf._threads import spread, team
-from dspnmf.backends import ArrayRows, RowModel
+from dspnmf.backends import MemoryRows, RowModel, norms
 
 N, M, K = 333, 21, 4
 
@@ -42,9 +42,9 @@ LAYOUTS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 }
 
 
-def rows_of(X: Any, block: int | None = None) -> ArrayRows:
+def rows_of(X: Any, block: int | None = None) -> MemoryRows:
     """Rows with the same random codes."""
-    rows = ArrayRows(X, K, scale=2.0)
+    rows = MemoryRows(X, K, scale=2.0)
     rows.begin(np.random.default_rng(1).random((N, K)).astype(X.dtype))
     if block:
         rows._block = block
@@ -127,25 +127,26 @@ def test_team_restores_blas_threads() -> None:
 def test_norms(layout: str, shape: tuple[int, int], tmp_path: Path) -> None:
     """||X||^2, ||XX'||^2 and both residuals, for tall and wide X of every layout."""
     X = np.resize(data(), shape)
-    rows = ArrayRows(LAYOUTS[layout](X, tmp_path), K, scale=2.0)
+    stored = LAYOUTS[layout](X, tmp_path)
+    rows = MemoryRows(stored, K, scale=2.0)
     rng = np.random.default_rng(3)
     U, V = rng.random((shape[0], K)), rng.random((K, shape[1]))
     rows.begin(U.copy())
     half = X / 2.0
-    assert rows.norm2() == pytest.approx(np.sum(half**2), rel=1e-12)
-    assert rows.gram_norm2() == pytest.approx(np.sum((half @ half.T) ** 2), rel=1e-12)
+    assert norms.norm2(stored, 2.0) == pytest.approx(np.sum(half**2), rel=1e-12)
+    assert norms.mean(stored) == pytest.approx(X.mean(), rel=1e-12)
+    assert norms.gram_norm2(stored, 2.0) == pytest.approx(np.sum((half @ half.T) ** 2), rel=1e-12)
     assert rows.residual2(V.T) == pytest.approx(np.sum((half - U @ V) ** 2), rel=1e-12)
     assert rows.gram_residual2() == pytest.approx(np.sum((half @ half.T - U @ U.T) ** 2), rel=1e-10)
 
 
 def test_gram_norm_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Gram matrix is never formed whole: tiles give the same norm."""
-    monkeypatch.setattr("dspnmf.backends.gram_norm.TILE", 5)
+    monkeypatch.setattr("dspnmf.backends.norms.TILE", 5)
     X = data()
     for stored in (X, X[:10], sparse.csr_matrix(X), sparse.csr_matrix(X[:10])):
-        rows = ArrayRows(stored, K)
         dense = stored.toarray() if sparse.issparse(stored) else stored
-        assert rows.gram_norm2() == pytest.approx(np.sum((dense @ dense.T) ** 2), rel=1e-12)
+        assert norms.gram_norm2(stored) == pytest.approx(np.sum((dense @ dense.T) ** 2), rel=1e-12)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

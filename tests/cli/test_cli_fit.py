@@ -45,8 +45,8 @@ def wine(tmp_path: Path) -> Path:
 def test_fit_transform_report(wine: Path, tmp_path: Path) -> None:
     """One command gives codes, components, model, numbers and a page; the model gives the same codes again."""
     out = tmp_path / "out"
-    said = run("fit", wine, "--rank", 3, "--label", "class", "--out", out)
-    assert f"Report: {out / 'report.html'}" in said.output
+    result = run("fit", wine, "--rank", 3, "--label", "class", "--out", out)
+    assert f"Report: {out / 'report.html'}" in result.output
     assert {file.name for file in out.iterdir()} == FILES
     codes = read(out / "codes.csv", index="bottle")
     assert codes.X.shape == (178, 3)
@@ -57,7 +57,7 @@ def test_fit_transform_report(wine: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.transform(WINE.data), codes.X, rtol=1e-6, atol=1e-9)
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["rank"] == 3
-    assert metrics["structure_error"] < metrics["yardstick"]["structure_error"]
+    assert metrics["structure_error"] < metrics["baseline"]["structure_error"]
     run("transform", out, wine, "--label", "class", "--out", tmp_path / "again.csv")
     np.testing.assert_allclose(read(tmp_path / "again.csv", index="bottle").X, codes.X, rtol=1e-6, atol=1e-9)
     page = (out / "report.html").read_bytes()
@@ -83,24 +83,24 @@ def test_select(wine: Path, tmp_path: Path) -> None:
         out = tmp_path / f"choice{len(label)}"
         words = ("--ranks", "2,3", "--alphas", 2, "--folds", 3, "--jobs", 1)
         where = label or ("--exclude", "class")
-        said = run("select", wine, *words, *where, "--out", out)
+        result = run("select", wine, *words, *where, "--out", out)
         choice = json.loads((out / "choice.json").read_text())
         assert choice["n_components"] in (2, 3)
-        assert f"Rank {choice['n_components']}" in said.output
+        assert f"Rank {choice['n_components']}" in result.output
         table = read(out / "selection.csv", index="candidate")
         assert {"param_n_components", "param_alpha", "mean_test_score"} <= set(table.features)
         assert (out / "selection.html").is_file()
 
 
 def test_the_command_it_names_fits_the_choice(tmp_path: Path) -> None:
-    """What select prints to fit its choice says all that was said about the file, and works."""
+    """What select prints to fit its choice repeats the options about the file, and works."""
     rng = np.random.default_rng(0)
     rows = [f"{i},{i % 2},{rng.random()},{rng.random()},{rng.random()}" for i in range(30)]
     data = tmp_path / "my data.csv"
     data.write_text("\n".join(["id,class,a,b,c", *rows]))
     words = ("--ranks", "1,2", "--alphas", 2, "--folds", 2, "--jobs", 1, "--label", "class", "--exclude", "id")
-    said = run("select", data, *words, "--out", tmp_path / "choice").output
-    (line,) = [line for line in said.splitlines() if line.startswith("To fit it: dspnmf ")]
+    result = run("select", data, *words, "--out", tmp_path / "choice").output
+    (line,) = [line for line in result.splitlines() if line.startswith("To fit it: dspnmf ")]
     command = shlex.split(line.removeprefix("To fit it: dspnmf ").replace("--out DIR", ""))
     run(*command, "--out", tmp_path / "out")
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shape"] == [30, 3]
@@ -168,9 +168,10 @@ def test_empty_cells(wine: Path, tmp_path: Path) -> None:
     text = wine.read_text().splitlines()
     text[3] = text[3].replace(text[3].split(",")[2], "", 1)
     wine.write_text("\n".join(text))
-    said = run("fit", wine, "--rank", 2, "--exclude", "class", "--out", tmp_path / "out", status=1)
-    assert "--missing mask" in said.output
-    assert "bottle 2" in said.output
+    result = run("fit", wine, "--rank", 2, "--exclude", "class", "--out", tmp_path / "out", status=1)
+    assert 'use missing="mask"' in result.output
+    assert "On the command line, missing is --missing." in result.output
+    assert "bottle 2" in result.output
     assert not (tmp_path / "out").exists()
     run("fit", wine, "--rank", 2, "--exclude", "class", "--missing", "mask", "--out", tmp_path / "out")
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["missing_cells"] == 1
@@ -235,9 +236,10 @@ def test_errors(words: tuple[Any, ...], status: int, message: str, wine: Path, t
 def test_negative_values(tmp_path: Path) -> None:
     """Negative values name their cell where scaling keeps the sign, and are shifted by minmax."""
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,-4\n5,6\n")
-    said = run("fit", tmp_path / "x.csv", "--rank", 1, "--scale", "none", "--out", tmp_path / "out", status=1)
-    assert "feature b" in said.output
-    assert "--scale minmax" in said.output
+    result = run("fit", tmp_path / "x.csv", "--rank", 1, "--scale", "none", "--out", tmp_path / "out", status=1)
+    assert "feature b" in result.output
+    assert 'use scale="minmax"' in result.output
+    assert "On the command line, scale is --scale." in result.output
     run("fit", tmp_path / "x.csv", "--rank", 1, "--out", tmp_path / "out")
 
 
@@ -251,3 +253,30 @@ def test_debug_shows_where(tmp_path: Path) -> None:
 def test_help_has_an_example(command: str) -> None:
     """Every command shows how it is used."""
     assert f"dspnmf {command} " in run(command, "--help").output.split("Example", 1)[1]
+
+
+def test_no_baseline(wine: Path, tmp_path: Path) -> None:
+    """--no-baseline fits no plain NMF: neither summary, numbers, page nor a page made again speak of one."""
+    out = tmp_path / "out"
+    result = run("fit", wine, "--rank", 2, "--exclude", "class", "--no-baseline", "--out", out)
+    assert "plain NMF" not in result.output
+    assert json.loads((out / "metrics.json").read_text())["baseline"] is None
+    run("report", out, "--out", tmp_path / "again.html")
+    for page in (out / "report.html", tmp_path / "again.html"):
+        assert "plain nmf" not in page.read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--set", "n_components=0"), "n_components is --rank"),
+        (("--missing", "drop"), "missing is --missing"),
+        (("--set", "max_iter=-1"), "max_iter is --set max_iter=VALUE"),
+    ],
+)
+def test_messages_of_the_library_are_kept(words: tuple[str, ...], line: str, wine: Path, tmp_path: Path) -> None:
+    """A parameter that is refused gets the library's own message, and a second line with the option, in JSON too."""
+    result = run("fit", wine, *words, "--exclude", "class", "--out", tmp_path / "out", "--json", status=1)
+    first, second = json.loads(result.stdout)["error"].split("\n")
+    assert "is not allowed in DSPNMF: it must be" in first
+    assert second == f"On the command line, {line}."

@@ -24,10 +24,10 @@ def check(count: int, seed: int, folder: Path) -> None:
             fitted += 1
             assert {file.name for file in out.iterdir()} >= {"codes.csv", "model.skops", "report.html"}
             continue
-        said = result.stderr.strip().splitlines()
-        assert said[0].startswith("dspnmf: "), name
-        assert not said[0].startswith("dspnmf: unexpected"), f"{name}: {said[0]}"
-        assert len(said) <= 3, name
+        lines = result.stderr.strip().splitlines()
+        assert lines[0].startswith("dspnmf: "), name
+        assert not lines[0].startswith("dspnmf: unexpected"), f"{name}: {lines[0]}"
+        assert len(lines) <= 3, name
         assert "Traceback" not in result.output
         assert not out.exists(), name
         assert not list(out.parent.glob(f".{name}*")) if out.parent.exists() else True

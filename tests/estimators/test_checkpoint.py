@@ -28,17 +28,17 @@ def kill_at(iteration: int, monkeypatch: pytest.MonkeyPatch, times: int = 1) -> 
     """The fit ends in the middle of its `times`-th iteration of that number."""
     seen: list[int] = []
 
-    def say(_: Any, number: int, value: float) -> None:
+    def log(_: Any, number: int, value: float) -> None:
         seen.extend([number] if number == iteration else [])
         if number == iteration and len(seen) == times:
             raise Killed
 
-    monkeypatch.setattr(base.Factorization, "_say", say)
+    monkeypatch.setattr(base.Factorization, "_log", log)
 
 
 def forget_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits run undisturbed again."""
-    monkeypatch.setattr(base.Factorization, "_say", lambda *_: None)
+    monkeypatch.setattr(base.Factorization, "_log", lambda *_: None)
 
 
 FITS: dict[str, Any] = {
@@ -69,11 +69,11 @@ def test_a_killed_fit_ends_where_it_would_have(
     Z = expected.fit_transform(X)
     kill_at(13, monkeypatch)
     with pytest.raises(Killed):
-        FITS[name]().fit(X, checkpoint=path, checkpoint_every=0)
+        FITS[name]().fit(X, checkpoint_path=path, checkpoint_every=0)
     assert path.exists()
     forget_kill(monkeypatch)
     model = FITS[name]()
-    Y = model.fit_transform(X, checkpoint=path, checkpoint_every=1e9)
+    Y = model.fit_transform(X, checkpoint_path=path, checkpoint_every=1e9)
     assert model.n_iter_ == expected.n_iter_ >= 13
     tolerance = 1e-9 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=tolerance)
@@ -96,9 +96,9 @@ def test_to_the_last_bit(
     Z, history = fit()
     kill_at(17, monkeypatch)
     with pytest.raises(Killed):
-        fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+        fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
     forget_kill(monkeypatch)
-    Y, resumed = fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+    Y, resumed = fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
     np.testing.assert_array_equal(resumed, history)
     np.testing.assert_array_equal(Y, Z)
 
@@ -122,11 +122,11 @@ def test_several_starts(
     kill_at(7, monkeypatch, times)
     np.random.seed(11)  # noqa: NPY002 - the same
     with pytest.raises(Killed):
-        fit(generator(), checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+        fit(generator(), checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
     forget_kill(monkeypatch)
     again = generator()
     np.random.seed(99)  # noqa: NPY002 - must not matter
-    model = fit(again, checkpoint=tmp_path / "fit.npz")
+    model = fit(again, checkpoint_path=tmp_path / "fit.npz")
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
     if random_state == "generator":
         assert again.randint(10**6) == rng.randint(10**6)
@@ -139,7 +139,7 @@ def test_from_a_file(codes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reading, "SLAB", 40_000)
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((900, 20)))
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
-    more = {"codes": tmp_path / "codes.npy"} if codes else {}
+    more = {"codes_path": tmp_path / "codes.npy"} if codes else {}
 
     def fit(**keywords: Any) -> Any:
         return DSPNMF(3, random_state=0, max_iter=20, tol=0, n_init=2).fit_transform(X, **keywords)
@@ -147,16 +147,16 @@ def test_from_a_file(codes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Z = fit()
     kill_at(11, monkeypatch, 2)
     with pytest.raises(Killed):
-        fit(checkpoint=tmp_path / "fit.npz", checkpoint_every=0, **more)
+        fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0, **more)
     forget_kill(monkeypatch)
-    np.testing.assert_allclose(fit(checkpoint=tmp_path / "fit.npz", **more), Z, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fit(checkpoint_path=tmp_path / "fit.npz", **more), Z, rtol=1e-9, atol=1e-12)
 
 
 def test_no_more_often_than_asked(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit that takes less than `checkpoint_every` seconds writes nothing."""
     kill_at(10, monkeypatch)
     with pytest.raises(Killed):
-        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint=tmp_path / "fit.npz")
+        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint_path=tmp_path / "fit.npz")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,7 +165,7 @@ def written(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The checkpoint of a fit that was killed."""
     kill_at(9, monkeypatch)
     with pytest.raises(Killed):
-        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint=tmp_path / "fit.npz", checkpoint_every=0)
+        DSPNMF(3, random_state=0, tol=0).fit(wine, checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
     forget_kill(monkeypatch)
     return tmp_path / "fit.npz"
 
@@ -174,7 +174,7 @@ def refused(path: Path, text: str, model: Any, X: Any, error: type = ValueError,
     """A fit refuses the file with these words and leaves it as it is."""
     before = path.read_bytes()
     with pytest.raises(error, match=text):
-        model.fit(X, checkpoint=path, checkpoint_every=0, **more)
+        model.fit(X, checkpoint_path=path, checkpoint_every=0, **more)
     assert path.read_bytes() == before
 
 
@@ -201,7 +201,7 @@ def test_rows_that_nearly_agree_are_refused(
     X, model, path = digits[:1000].astype(dtype), DSPNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
     kill_at(9, monkeypatch)
     with pytest.raises(Killed):
-        model.fit(X, checkpoint=path, checkpoint_every=0)
+        model.fit(X, checkpoint_path=path, checkpoint_every=0)
     forget_kill(monkeypatch)
     exchanged, moved = X.copy(), X.copy()
     exchanged[[10, 400]] = X[[400, 10]]
@@ -209,7 +209,7 @@ def test_rows_that_nearly_agree_are_refused(
     assert moved[500, 20] != moved[500, 21]
     for other in (exchanged, moved, np.asfortranarray(exchanged), sparse.csr_array(exchanged)):
         refused(path, "X has other rows now, or has them in another order|norms of X is", model, other)
-    model.fit(sparse.csr_array(X), checkpoint=path)
+    model.fit(sparse.csr_array(X), checkpoint_path=path)
     assert not path.exists()
 
 
@@ -218,7 +218,7 @@ def test_other_similarities_are_refused(wine: np.ndarray, tmp_path: Path, monkey
     model, path = SymNMF(3, random_state=0, tol=0), tmp_path / "fit.npz"
     kill_at(9, monkeypatch)
     with pytest.raises(Killed):
-        model.fit(wine, checkpoint=path, checkpoint_every=0)
+        model.fit(wine, checkpoint_path=path, checkpoint_every=0)
     forget_kill(monkeypatch)
     refused(path, "X has other rows now, or has them in another order", model, wine[::-1])
 
@@ -229,13 +229,13 @@ def test_the_solver_that_ran_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.save(tmp_path / "x.npy", X)
     kill_at(9, monkeypatch)
     with pytest.raises(Killed):
-        DSPNMF(3, random_state=0, tol=0).fit(X, checkpoint=path, checkpoint_every=0)
+        DSPNMF(3, random_state=0, tol=0).fit(X, checkpoint_path=path, checkpoint_every=0)
     forget_kill(monkeypatch)
     monkeypatch.setattr(file, "IN_MEMORY", 0)
     stored = np.load(tmp_path / "x.npy", mmap_mode="r")
     text = "belongs to another fit: solver is 'newton-cg' there and 'hals' here"
     refused(path, text, DSPNMF(3, random_state=0, tol=0), stored)
-    model = DSPNMF(3, solver="newton-cg", random_state=0, tol=0).fit(stored, checkpoint=path)
+    model = DSPNMF(3, solver="newton-cg", random_state=0, tol=0).fit(stored, checkpoint_path=path)
     expected = DSPNMF(3, random_state=0, tol=0).fit(X)
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
 
@@ -243,16 +243,16 @@ def test_the_solver_that_ran_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_verbosity_and_storage_are_no_difference(written: Path, wine: np.ndarray) -> None:
     """The same data stored otherwise, and a fit that says more, go on."""
     expected = DSPNMF(3, random_state=0, tol=0, solver="auto").fit(wine)
-    model = DSPNMF(3, random_state=0, tol=0, verbose=1).fit(sparse.csr_matrix(wine), checkpoint=written)
+    model = DSPNMF(3, random_state=0, tol=0, verbose=1).fit(sparse.csr_matrix(wine), checkpoint_path=written)
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-6)
 
 
 def test_labels_and_starts_count(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is given beside X is part of what a checkpoint is known by."""
+    """What is given in addition to X is part of what a checkpoint is known by."""
     y, path = np.arange(len(wine)) % 3, tmp_path / "fit.npz"
     kill_at(9, monkeypatch)
     with pytest.raises(Killed):
-        GDNMF(3, random_state=0, tol=0).fit(wine, y, checkpoint=path, checkpoint_every=0)
+        GDNMF(3, random_state=0, tol=0).fit(wine, y, checkpoint_path=path, checkpoint_every=0)
     refused(path, "y, W, H is", GDNMF(3, random_state=0, tol=0), wine, y=(y + 1) % 3)
 
 
@@ -273,7 +273,7 @@ def test_damaged_files_are_refused(harm: str, written: Path, wine: np.ndarray) -
         written.write_bytes(b"")
     else:
         np.savez(written, a=np.ones(3))
-    refused(written, "is damaged, or no checkpoint of dspnmf .*delete it", DSPNMF(3, random_state=0, tol=0), wine)
+    refused(written, "is damaged, or not a checkpoint of dspnmf .*delete it", DSPNMF(3, random_state=0, tol=0), wine)
 
 
 def test_nothing_is_unpickled(written: Path) -> None:
@@ -286,12 +286,12 @@ def test_nothing_is_unpickled(written: Path) -> None:
 def test_bad_arguments(wine: np.ndarray, tmp_path: Path) -> None:
     """Paths that cannot be written and times that are none are refused before any work."""
     with pytest.raises(ValueError, match="must name a file in a folder that exists"):
-        NMF(2).fit(wine, checkpoint=tmp_path / "nowhere" / "fit.npz")
-    with pytest.raises(TypeError, match="checkpoint=True is not allowed: it must be the path of a file"):
-        NMF(2).fit(wine, checkpoint=True)
+        NMF(2).fit(wine, checkpoint_path=tmp_path / "nowhere" / "fit.npz")
+    with pytest.raises(TypeError, match="checkpoint_path=True is not allowed: it must be the path of a file"):
+        NMF(2).fit(wine, checkpoint_path=True)
     for every in (-1, np.nan, "60", True):
         with pytest.raises(ValueError, match=r"checkpoint_every=.* is not allowed: it must be a number of seconds"):
-            NMF(2).fit(wine, checkpoint=tmp_path / "fit.npz", checkpoint_every=every)
+            NMF(2).fit(wine, checkpoint_path=tmp_path / "fit.npz", checkpoint_every=every)
 
 
 def test_checkpoint_and_codes_are_two_files(wine: np.ndarray, tmp_path: Path) -> None:
@@ -300,17 +300,19 @@ def test_checkpoint_and_codes_are_two_files(wine: np.ndarray, tmp_path: Path) ->
     (tmp_path / "link").symlink_to(tmp_path / "out.npy")
     for codes in (tmp_path / "out.npy", tmp_path / "sub" / ".." / "out.npy", tmp_path / "link"):
         with pytest.raises(ValueError, match="is the file of the checkpoint too"):
-            NMF(2).fit(wine, checkpoint=tmp_path / "out.npy", codes=codes)
+            NMF(2).fit(wine, checkpoint_path=tmp_path / "out.npy", codes_path=codes)
     assert not (tmp_path / "out.npy").exists()
 
 
-def test_loops_of_their_own_say_so(wine: np.ndarray, tmp_path: Path) -> None:
-    """Methods that do not run in the shared loop refuse a checkpoint before any work."""
+def test_rules_that_cannot_be_resumed_say_so(wine: np.ndarray, tmp_path: Path) -> None:
+    """Rules that remember more than codes and components refuse a checkpoint before any iteration."""
     for model in (SDNMF(2), FRNMF(2, solver="paper")):
-        with pytest.raises(ValueError, match=f"checkpoint=.*is not supported by {type(model).__name__}: .*loop of its"):
-            model.fit(wine, checkpoint=tmp_path / "fit.npz")
-    with pytest.raises(ValueError, match=r"codes=.*is not supported by SDNMF"):
-        SDNMF(2).fit(wine, codes=tmp_path / "codes.npy")
+        with pytest.raises(
+            ValueError,
+            match=f"checkpoint_path=.*is not supported by {type(model).__name__}: its rule cannot be resumed",
+        ):
+            model.fit(wine, checkpoint_path=tmp_path / "fit.npz")
+    assert list(tmp_path.iterdir()) == []
 
 
 _FIT = """
@@ -318,7 +320,7 @@ import sys, numpy as np
 from dspnmf import NMF
 X = np.random.default_rng(0).random((60_000, 12), dtype=np.float32)
 model = NMF(8, random_state=0, max_iter=60, tol=0)
-model.fit(X, **({"checkpoint": sys.argv[1], "checkpoint_every": 0} if len(sys.argv) > 1 else {}))
+model.fit(X, **({"checkpoint_path": sys.argv[1], "checkpoint_every": 0} if len(sys.argv) > 1 else {}))
 print(model.n_iter_, repr(model.objective_))
 """
 

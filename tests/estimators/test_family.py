@@ -129,9 +129,9 @@ def test_symnmf_objective(wine: np.ndarray) -> None:
 
 
 def test_nsnmf_objective(wine: np.ndarray) -> None:
-    """objective_ is structure ||A - UU'||^2 + alpha ||X - UV||^2 + gamma (||U||^2 + ||V||^2), in any unit of X."""
+    """objective_ is alpha ||A - UU'||^2 + weight ||X - UV||^2 + gamma (||U||^2 + ||V||^2), in any unit of X."""
     X = 7.0 * wine
-    model = NSNMF(3, alpha=0.3, gamma=0.2, structure=2.0, random_state=0)
+    model = NSNMF(3, reconstruction_weight=0.3, gamma=0.2, alpha=2.0, random_state=0)
     Z, V = model.fit_transform(X), model.components_
     A = graphs.spanning_tree(X).toarray()
     expected = 2 * np.sum((A - Z @ Z.T) ** 2) + 0.3 * np.sum((X - Z @ V) ** 2) + 0.2 * (np.sum(Z**2) + np.sum(V**2))
@@ -140,9 +140,9 @@ def test_nsnmf_objective(wine: np.ndarray) -> None:
 
 
 def test_gdnmf_objective(wine: np.ndarray) -> None:
-    """Labels enter as b ||Y - UB||^2 over the labelled rows, in any unit of X."""
+    """Labels enter as label_weight ||Y - UB||^2 over the labelled rows, in any unit of X."""
     X, y = 3.0 * wine, labels_for("GDNMF", len(wine))
-    model = GDNMF(4, b=2.0, beta=1.5, random_state=0, max_iter=30, tol=0)
+    model = GDNMF(4, label_weight=2.0, beta=1.5, random_state=0, max_iter=30, tol=0)
     Z = model.fit_transform(X, y)
     A = graphs.knn(X, 5)
     L = sparse.diags_array(np.asarray(A.sum(axis=1)).ravel()) - A
@@ -156,7 +156,7 @@ def test_labels_pull_classes_apart() -> None:
     X, y = load_wine(return_X_y=True)
     X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
     known = np.where(np.arange(len(y)) % 3 == 0, y, -1)
-    model = GDNMF(5, beta=1.0, b=10.0, random_state=0, tol=1e-3).fit(X, known)
+    model = GDNMF(5, beta=1.0, label_weight=10.0, random_state=0, tol=1e-3).fit(X, known)
     hidden = known == -1
     guess = model.classes_[(model.transform(X) @ model.label_components_).argmax(axis=1)]
     assert (guess[hidden] == y[hidden]).mean() > 0.8
@@ -173,7 +173,7 @@ def test_frnmf_is_dspnmf_of_the_transpose(wine: np.ndarray) -> None:
 
 
 def test_without_their_terms_all_are_nmf(wine: np.ndarray) -> None:
-    """GNMF(beta=0) = NPNMF(mu=0) = NSNMF(structure=0, gamma=0) = SPNMF(0, 0, 0) = NMF, from the same start."""
+    """GNMF(beta=0) = NPNMF(mu=0) = NSNMF(alpha=0, gamma=0) = SPNMF(0, 0, 0) = NMF, from the same start."""
     rng = np.random.default_rng(0)
     start = {"W": rng.random((len(wine), 3)), "H": rng.random((3, 13))}
     common = {"init": "custom", "solver": "hals", "max_iter": 20, "tol": 0}
@@ -181,7 +181,7 @@ def test_without_their_terms_all_are_nmf(wine: np.ndarray) -> None:
     for model in (
         GNMF(3, beta=0.0, **common),
         NPNMF(3, mu=0.0, **common),
-        NSNMF(3, structure=0.0, gamma=0.0, **common),
+        NSNMF(3, alpha=0.0, gamma=0.0, **common),
         SPNMF(3, beta=0.0, repulsion=0.0, overlap=0.0, **common),
     ):
         np.testing.assert_allclose(model.fit(wine, **start).objective_history_, plain, rtol=1e-9)
@@ -249,7 +249,7 @@ def test_published_rules_step_by_step() -> None:
         ),
         "ONMF": (ONMF(3, init="custom", tol=0), lambda U, V: reference.orthogonal_rule(X, U, V)),
         "NSNMF": (
-            NSNMF(3, alpha=0.5, gamma=0.3, graph=A, **PAPER),
+            NSNMF(3, reconstruction_weight=0.5, gamma=0.3, graph=A, **PAPER),
             lambda U, V: reference.neighbourhood_rule(X, U, V, dense, 0.5, 0.3),
         ),
     }

@@ -76,7 +76,7 @@ def test_transform_sees_no_labels() -> None:
     """Codes of new rows come from the components and the structure alone, of the width of X."""
     model = DSPNMF(4, label_weight=1.0, **OPTIONS).fit(X[::2], Y[::2])
     assert model.transform(X[1::2]).shape == (len(X[1::2]), 4)
-    assert model._pull.shape == (X.shape[1], 4)
+    assert model._transform_state.pull.shape == (X.shape[1], 4)
 
 
 def test_labels_and_missing_cells() -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import reference
-from dspnmf.backends import ArrayRows, Sums
+from dspnmf.backends import MemoryRows, Sums
+from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction, Term
+from dspnmf.objective.terms import GramSimilarity, Reconstruction
 
 
 def problem(seed: int = 0, n: int = 9, m: int = 7, k: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +87,7 @@ def test_value_is_the_objective() -> None:
     """The weighted sum of the terms is the objective written out entry by entry."""
     X, U, V = problem()
     terms = terms_of(X)
-    total = Objective((terms["reconstruction"], terms["gram"]), (1.0, 0.3))
+    total = Objective(terms, {"reconstruction": 1.0, "gram": 0.3})
     assert total.value(state(X, U, V)) == pytest.approx(reference.objective(X, U, V, alpha=0.3), rel=1e-12)
 
 
@@ -98,7 +99,7 @@ def test_exact_value(name: str) -> None:
     V = np.eye(3, 7) if name == "gram" else np.abs(V)
     U = rng.random((40, 3))
     X = U @ V + 1e-9 * rng.random((40, 7))
-    rows = ArrayRows(X, 3)
+    rows = MemoryRows(X, 3)
     rows.begin(U.copy())
     expected = np.sum((X - U @ V) ** 2) if name == "reconstruction" else np.sum((X @ X.T - U @ U.T) ** 2)
     assert terms_of(X)[name].exact(state(X, U, V), rows) == pytest.approx(expected, rel=1e-5)
@@ -108,8 +109,8 @@ def test_weight_zero_is_left_out() -> None:
     """A term of weight zero changes neither model nor value."""
     X, U, V = problem()
     terms = terms_of(X)
-    with_zero = Objective((terms["reconstruction"], terms["gram"]), (1.0, 0.0))
-    alone = Objective((terms["reconstruction"],), (1.0,))
+    with_zero = Objective(terms, {"reconstruction": 1.0, "gram": 0.0})
+    alone = with_zero.without("gram")
     s = state(X, U, V)
     assert with_zero.value(s) == alone.value(s)
     assert with_zero.model(s).coupling == 0

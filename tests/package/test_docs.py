@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -76,9 +77,12 @@ def given(page: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(b.language == "python" for b in blocks(p))], ids=page_id)
-def test_code_runs(page: Path, desk: Path) -> None:
-    """Every block of Python on a page runs, in order, and prints what the page says it prints."""
-    names = given(page)
+def test_code_runs(page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of Python on a page runs, in order, as one module, and prints what the page says it prints."""
+    module = ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    names = vars(module)
+    names |= given(page)
     for block in blocks(page):
         if block.language == "python":
             run(page, block, names, lambda source: any(part in source for part in NOT_RUN))
@@ -211,7 +215,7 @@ def test_loads_nothing_from_elsewhere(built: Path, pages: dict[Path, Page]) -> N
 def public_names() -> list[str]:
     """Every name a user may import: those the package and its public modules export, where they are documented."""
     found = [f"dspnmf.{name}" for name in dspnmf.__all__ if not name.startswith("_")]
-    for name in ("metrics", "graphs", "datasets", "readers", "plot", "persistence", "report", "stability"):
+    for name in ("metrics", "graphs", "datasets", "io", "plot", "persistence", "report", "stability"):
         module = importlib.import_module(f"dspnmf.{name}")
         own = [key for key, m in inspect.getmembers(module) if getattr(m, "__module__", "") == module.__name__]
         exported = getattr(module, "__all__", [key for key in own if key[0] != "_"])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from comparison import as_published, full, made_up
-from dspnmf.paper.experiments import experiments
 from dspnmf.paper.protocol import Run, plan
 from dspnmf.paper.published import disagreements
 from dspnmf.paper.results import Results
 from dspnmf.paper.store import Measurement
 from dspnmf.paper.summary import Summary, scores, summary
+from dspnmf.paper.summary_experiments import experiments
 
 FIVE = ("BC", "Wine", "COIL20", "Digits", "IndianPines")
 
@@ -63,36 +63,38 @@ def test_reason_few_runs() -> None:
 def test_reason_without_reduction() -> None:
     """Where all features fall short too, both numbers say so; far below, the column counts as not reproducible."""
     sentence = short(lowered(**{"All": 0.09, "DSP-NMF": 0.17}), data="IndianPines")
-    assert "without any reduction score 0.892 here and 0.98 in the paper: 0.088 of it is lost" in sentence
+    assert (
+        "without reduction, score 0.892 here and 0.98 in the paper, so 0.088 of the difference is not due" in sentence
+    )
     assert "not reproducible with the protocol as described" in sentence
     sentence = short(lowered(**{"All": 0.02, "DSP-NMF": 0.02}))
-    assert "as much is lost before any method comes in." in sentence
+    assert "so the whole difference is not due to the method." in sentence
     assert "not reproducible" not in sentence
 
 
 def test_reason_spread() -> None:
     """Where single runs differ by more than what is missing, their range is given."""
     sentence = short(lambda run, task: 0.93 + 0.01 * (run.repeat - 2) if run.method == "DSP-NMF" else 1.0)
-    assert "averages of our 5 single runs lie between 0.910 and 0.950" in sentence
+    assert "averages of our 5 runs lie between 0.910 and 0.950" in sentence
 
 
 def test_reason_not_converged() -> None:
     """Where the rule as printed reaches the value, that is said."""
     sentence = short(lambda run, task: 0.9 if run.method == "DSP-NMF" else 1.0)
-    assert "The rule as printed, which does not converge, reaches 1.000" in sentence
+    assert "The printed rule, which does not converge, reaches 1.000" in sentence
 
 
 def test_no_reason_is_invented() -> None:
-    """Where nothing explains it, it says so and gives what is known beside it."""
+    """Where nothing explains it, it says so and gives related scores."""
     levels = {"DSP-NMF": 0.8, "NMF": 0.7, "DSP-NMF (printed rule)": 0.6}
     sentence = short(lambda run, task: levels.get(run.method, 1.0))
     assert "Our results do not explain it" in sentence
     assert "plain NMF scores 0.700" in sentence
-    assert "rule as printed scores 0.600" in sentence
+    assert "the printed rule scores 0.600" in sentence
 
 
 def test_averages_tell_losses() -> None:
-    """Methods that are better, in print or in our own runs, are named as such; a tie is no win."""
+    """Methods that are better, in print or in our own runs, are named as such; a tie does not count as better."""
     levels = {"DSP-NMF": 0.85, "GNMF": 0.9, "NMF": 0.85, "SDNMF": 0.8}
     found = summary(made_up(full("Wine"), lambda run, task: levels.get(run.method, 0.1))).averages[0]
     printed, own = found.split("Against our own runs")
@@ -108,10 +110,10 @@ def test_averages_are_six() -> None:
 
 
 def test_experiments_lambda() -> None:
-    """The flat sweep of the default solver and the widest one of the printed rule, with their place."""
+    """The flat sweep of the default solver and the widest one of the printed rule, with task and data set."""
     moving = made_up(score=lambda run, task: 0.5 + 0.04 * (run.setting > 1 and "rule" in run.method))
-    assert "no score moves by more than 0.000" in experiments(moving)[0]
-    assert "move by up to 0.040" in experiments(moving)[0]
+    assert "no score changes by more than 0.000" in experiments(moving)[0]
+    assert "change by up to 0.040" in experiments(moving)[0]
     assert "from 0.01 to 1e+08" in experiments(moving)[0]
 
 
@@ -123,26 +125,26 @@ def test_experiments_alpha() -> None:
 
 
 def test_experiments_alpha_without_scores() -> None:
-    """Fits without all their scores are not compared by scores; what structure costs is told all the same."""
+    """Fits without all their scores are not compared by scores; the cost of structure is reported all the same."""
     results = made_up()
     for lost in ({0.0}, {run.setting for run in plan(quick=True) if run.experiment == "alpha"}):
         kept = tuple(m for m in results.measurements if m.run.setting not in lost or m[:2] != (m.run, "knn"))
         found = experiments(dataclasses.replace(results, measurements=kept))
         assert any("highest at alpha" in sentence for sentence in found) is (len(lost) == 1)
         assert not any("(plain NMF)" in sentence for sentence in found)
-        assert any("What structure costs: from alpha = 0 to" in sentence for sentence in found)
+        assert any("The cost of structure: from alpha = 0 to" in sentence for sentence in found)
 
 
 def test_experiments_convergence() -> None:
-    """Who rises, who never does, and when each arrives to stay."""
-    rises, arrivals = experiments(made_up())[3:5]
-    assert "rises with printed rule in 250 and appendix rule in 250" in rises
-    assert "never with mm, hals and newton-cg" in rises
-    assert "newton-cg on 3 of 3 data sets after 10 iterations, 20 readings of the data" in arrivals
+    """Which solvers rise, which never do, and when each has converged."""
+    rises, converged = experiments(made_up())[3:5]
+    assert "rises in 250 (printed rule) and 250 (appendix rule) of 500 iterations at rank 10" in rises
+    assert "never rises with mm, hals and newton-cg" in rises
+    assert "newton-cg on 3 of 3 data sets after 10 iterations, 20 passes over the data" in converged
 
 
-def test_arrival_is_to_stay() -> None:
-    """A curve that comes close and leaves again has not arrived."""
+def test_convergence_is_lasting() -> None:
+    """A curve that comes close and leaves again has not converged."""
     results = made_up()
     spoiled = tuple(
         Measurement(run, name, 3.0 if run.method == "hals" and name == "objective@0500" else value)
@@ -156,7 +158,7 @@ def test_experiments_theorem() -> None:
     (sentence,) = [s for s in experiments(made_up()) if s.startswith("Theorem 2")]
     assert "4 fits" in sentence
     assert "sum of both errors is" in sentence
-    assert "the larger of both errors in place of the sum" in sentence
+    assert "the larger of both errors instead of the sum" in sentence
 
 
 def test_not_run_is_named_with_its_reason() -> None:
@@ -167,13 +169,13 @@ def test_not_run_is_named_with_its_reason() -> None:
     assert found == (
         "Pavia: PaviaU.mat cannot be verified.",
         "COIL20 and IndianPines: not part of this run.",
-        "UMAP and SDNMF: no results in this run; their published values are shown alone.",
+        "UMAP and SDNMF: no results in this run; only their published values are shown.",
         "LLE on Wine: 2 runs failed with LinAlgError: singular",
     )
 
 
 def test_an_empty_store_has_a_summary() -> None:
-    """No results at all: it says so, and still tells where the paper disagrees with itself."""
+    """No results at all: it says so, and still lists where the paper contradicts itself."""
     found = summary(Results(()))
     assert found.headline == "There are no results of DSP-NMF to compare yet."
     assert (found.met, found.short, found.averages, found.experiments) == ((), (), (), ())

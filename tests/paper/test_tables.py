@@ -1,4 +1,4 @@
-"""Tables: what stands side by side is comparable, and every format says the same."""
+"""Tables: both sides of a comparison are comparable, and every format has the same numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from comparison import as_published, full, made_up
 from dspnmf.paper.protocol import TABLE_METHODS, Run
 from dspnmf.paper.published import TASKS, Cell, published, rankings
+from dspnmf.paper.reproduce import write_tables
 from dspnmf.paper.results import Results
-from dspnmf.paper.tables import Entry, Table, average, compared, extra_table, tables
+from dspnmf.paper.tables import Entry, Table, average, extra_table, shared_datasets, tables
 
 ROOT = Path(__file__).parents[2]
 FIVE = ("BC", "Wine", "COIL20", "Digits", "IndianPines")
@@ -27,7 +28,7 @@ def constant(run: Run, task: str) -> float:
     return published(task).get(run.method, {}).get(run.dataset, Cell(0.5, 0.5)).mean
 
 
-def test_cells_are_ours_beside_published() -> None:
+def test_cells_are_ours_and_published() -> None:
     """A cell has the mean and the max over ranks and runs, the printed value, and their difference."""
     table = tables(made_up(score=lambda run, task: 0.8 if run.rank == 9 else 0.7))[0]
     entry = table.entries["DSP-NMF", ("Wine", "mean")]
@@ -64,7 +65,7 @@ def test_no_average_over_fewer_data_sets() -> None:
 
 
 def test_the_crop_never_meets_published_pavia() -> None:
-    """A data set that the paper does not have stands alone: no published value, no average, no place."""
+    """A data set that the paper does not have has no published value, and is in no average and no ranking."""
     with_crop, without = made_up(full("Wine", "PaviaCrop")), made_up(full("Wine"))
     for one, other in zip(tables(with_crop), tables(without), strict=True):
         for (row, (group, statistic)), entry in one.entries.items():
@@ -73,7 +74,7 @@ def test_the_crop_never_meets_published_pavia() -> None:
                 assert entry.published is None
             else:
                 assert entry == other.entries[row, (group, statistic)]
-    assert compared(with_crop) == ["Wine"]
+    assert shared_datasets(with_crop) == ["Wine"]
 
 
 def test_missing_methods_show_published_alone() -> None:
@@ -196,16 +197,16 @@ def test_numbers_have_no_negative_zero() -> None:
 
 
 def test_other_measurements() -> None:
-    """The table beside the paper's has every measurement of every method, with nothing published."""
+    """The table of other measurements has every measurement of every method, with nothing published."""
     table = extra_table(made_up())
     assert table.entries["NMF", ("Trustworthiness", "mean")] == Entry(pytest.approx(0.9), None)
     assert table.texts("NMF", ("Iterations", "mean"))[0] == "56.00"
     assert set(table.rows) == set(made_up().methods)
 
 
-def readme() -> dict[str, Any]:
-    """The script that writes the README's row."""
-    return runpy.run_path(str(ROOT / "docs" / "update_readme.py"))
+def script(name: str) -> dict[str, Any]:
+    """The names defined by a script of the documentation."""
+    return runpy.run_path(str(ROOT / "docs" / name))
 
 
 def test_readme_row(tmp_path: Path) -> None:
@@ -213,23 +214,33 @@ def test_readme_row(tmp_path: Path) -> None:
     for table in tables(made_up(full(*FIVE), as_published)):
         (tmp_path / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
     (tmp_path / "summary.md").write_text("# Summary\n\nAll cells.\n\n## More\n", encoding="utf-8")
-    script = readme()
-    text = f"before\n{script['BEGIN']}old\n{script['END']}after\n"
-    once = script["updated"](text, tmp_path)
-    assert once == script["updated"](once, tmp_path)
+    readme = script("update_readme.py")
+    text = f"before\n{readme['BEGIN']}old\n{readme['END']}after\n"
+    once = readme["updated"](text, tmp_path)
+    assert once == readme["updated"](once, tmp_path)
     assert once.startswith("before\n")
     assert once.endswith("after\n")
     assert "All cells." in once
     assert "old" not in once
     assert "(0.950 / 0.990)" in once
     with pytest.raises(ValueError, match="must have the lines"):
-        script["updated"]("no marks", tmp_path)
+        readme["updated"]("no marks", tmp_path)
 
 
 def test_readme_is_generated() -> None:
     """The README's row is what its script makes of the committed results."""
-    script = readme()
-    if not script["RESULTS"].is_dir():
-        pytest.skip("docs/reproduction is not there yet: run `dspnmf reproduce`, commit its tables, then `make readme`")
-    text = script["README"].read_text(encoding="utf-8")
-    assert script["updated"](text) == text, "run `make readme`"
+    readme = script("update_readme.py")
+    text = readme["README"].read_text(encoding="utf-8")
+    assert readme["updated"](text) == text, "run `make readme`"
+
+
+def test_committed_tables_are_generated(tmp_path: Path) -> None:
+    """Every committed table and the committed summary are what the code makes of the committed measurements."""
+    reproduction = script("update_reproduction.py")
+    write_tables(reproduction["committed_results"](), tmp_path)
+    written = sorted(tmp_path.iterdir())
+    assert len(written) == 19  # six tables in three formats, and the summary
+    for path in written:
+        assert path.read_text(encoding="utf-8") == (reproduction["FOLDER"] / path.name).read_text(encoding="utf-8"), (
+            "run `make readme`"
+        )

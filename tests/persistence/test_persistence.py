@@ -193,6 +193,19 @@ def test_callbacks_are_left_out(wine: np.ndarray, tmp_path: Path) -> None:
     assert "_skl_callbacks" in vars(model)
 
 
+class Own(DSPNMF):
+    """A class of the user's."""
+
+
+def test_classes_of_the_users(wine: np.ndarray, tmp_path: Path) -> None:
+    """An estimator derived from ours is saved, refused by its name unless it is named, and comes back then."""
+    model = Own(3, random_state=0, max_iter=4, tol=0).fit(wine)
+    dspnmf.save(model, tmp_path / "own.skops")
+    with pytest.raises(ModelFileError, match=r"test_persistence\.Own"):
+        dspnmf.load(tmp_path / "own.skops")
+    assert_same(dspnmf.load(tmp_path / "own.skops", classes=[Own]), model)
+
+
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -206,12 +219,8 @@ def test_a_failed_save_leaves_the_old_file(wine_path: Path, monkeypatch: pytest.
     assert [path.name for path in wine_path.parent.iterdir()] == [wine_path.name]
 
 
-class Own(DSPNMF):
-    """A class of the user's."""
-
-
 class Scaler(StandardScaler):
-    """Another."""
+    """A class of the user's."""
 
 
 @pytest.mark.parametrize(
@@ -220,7 +229,6 @@ class Scaler(StandardScaler):
         ("DSPNMF", TypeError, r"model='DSPNMF' cannot be saved: pass an estimator of dspnmf"),
         (DSPNMF, TypeError, r"cannot be saved: pass an estimator"),
         (StandardScaler(), TypeError, r"StandardScaler holds no estimator of dspnmf.*skops\.io\.dump"),
-        (Own(), TypeError, r"Own cannot be saved, because dspnmf\.load would refuse its test_persistence\.Own\."),
         (make_pipeline(Scaler(), NMF()), TypeError, r"would refuse its test_persistence\.Scaler\. Model files hold"),
         (make_pipeline(FunctionTransformer(np.linalg.norm), NMF()), TypeError, r"refuse its numpy\.linalg\.norm"),
         (NMF(random_state=np.random.default_rng()), TypeError, r"refuse its numpy\.random\._generator\.Generator"),
@@ -339,6 +347,14 @@ def test_newer_formats_are_refused(wine_path: Path) -> None:
         dspnmf.load(wine_path)
 
 
+def test_format_1_is_refused(wine_path: Path) -> None:
+    """A file of the first format, whose models kept their arrays one by one, names both versions and the way out."""
+    rewrite(wine_path, lambda note: note.update(format=1, dspnmf="0.1"), _note.MEMBER)
+    text = rf"saved by dspnmf 0\.1 \(format 1\), and dspnmf {dspnmf.__version__} no longer reads format 1: load it with"
+    with pytest.raises(ModelFileError, match=text):
+        dspnmf.load(wine_path)
+
+
 def test_older_formats_are_upgraded(wine: np.ndarray, wine_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of an older format is brought up to date step by step, and refused where a step is missing."""
     expected = dspnmf.load(wine_path).transform(wine)
@@ -346,12 +362,14 @@ def test_older_formats_are_upgraded(wine: np.ndarray, wine_path: Path, monkeypat
     def rename(old: str, new: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return lambda schema: json.loads(json.dumps(schema).replace(f'"{old}":', f'"{new}":'))
 
-    rewrite(wine_path, rename("_pull", "_drag"))
-    monkeypatch.setattr(_note, "FORMAT", 3)
-    monkeypatch.setattr(_note, "UPGRADES", {2: rename("_draw", "_pull")})
-    with pytest.raises(ModelFileError, match=r"no longer reads format 1: load it with dspnmf "):
+    written = _note.FORMAT
+    rewrite(wine_path, rename("pull", "drag"))
+    monkeypatch.setattr(_note, "FORMAT", written + 2)
+    monkeypatch.setattr(_note, "UPGRADES", {written + 1: rename("draw", "pull")})
+    with pytest.raises(ModelFileError, match=rf"no longer reads format {written}: load it with dspnmf "):
         dspnmf.load(wine_path)
-    monkeypatch.setattr(_note, "UPGRADES", {1: rename("_drag", "_draw"), 2: rename("_draw", "_pull")})
+    steps = {written: rename("drag", "draw"), written + 1: rename("draw", "pull")}
+    monkeypatch.setattr(_note, "UPGRADES", steps)
     np.testing.assert_array_equal(dspnmf.load(wine_path).transform(wine), expected)
 
 

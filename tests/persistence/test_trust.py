@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import sys
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +107,14 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("place", ["root", "attribute"])
+@pytest.mark.parametrize("where", ["root", "attribute"])
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attacks_are_refused(name: str, place: str, wine_path: Path, trap: Path) -> None:
+def test_attacks_are_refused(name: str, where: str, wine_path: Path, trap: Path) -> None:
     """A file that names anything but what models are made of is refused by that name; nothing is imported or run."""
     attack = ATTACKS[name]
 
     def change(schema: dict[str, Any]) -> dict[str, Any] | None:
-        if place == "root":
+        if where == "root":
             return {**schema, **attack}
         schema["content"]["content"]["alpha"] = attack
         return None
@@ -185,40 +188,116 @@ def test_caches_of_pickles_are_refused(tmp_path: Path) -> None:
 # -- arrays that do not fit each other -----------------------------------------------------------------------------
 
 
+def changed(model: Any, part: str, **values: Any) -> Any:
+    """The model with other values in a part of its state ("" is the state itself)."""
+    state = model._transform_state
+    change = {part: replace(getattr(state, part), **values)} if part else values
+    model._transform_state = replace(state, **change)
+    return model
+
+
+FITTED: dict[str, Callable[[np.ndarray], Any]] = {
+    "training": lambda X: make("GNMF").fit(X),
+    "completion": lambda X: make("DSPNMF", missing="mask").fit(np.where(X < 1, X, np.nan)),
+    "batches": lambda X: make("NMF").fit(X),
+}
+ARRAYS = {  # a part of the state -> its arrays: by name, what a message calls them
+    "": {"unit": "unit", "curvature": "curvature", "pull": "pull"},
+    "training": {"codes": "training codes", "data": "training data"},
+    "completion": {"Vt": "V'", "column_means": "column means"},
+    "batches": {"Vt": "sums V'", "P": "sums P", "Q": "sums Q"},
+}
+EVERY_ARRAY = [(part, name) for part, names in ARRAYS.items() for name in names]
+
+
+def negative(array: np.ndarray) -> np.ndarray:
+    """One entry below zero."""
+    return np.where(np.arange(array.size).reshape(array.shape) == 1, -1.0, array)
+
+
+SPOILED: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
+    "fewer rows": (lambda array: array[:-1], r" has (shape|2 rows|12 rows)"),
+    "more rows": (lambda array: np.concatenate([array, array]), r" has (shape|6 rows|26 rows)"),
+    "no dimensions": (lambda array: np.float64(1.0), " is a float64, but must be an array"),
+    "three dimensions": (lambda array: array[..., None, None], " has shape"),
+    "a list": (lambda array: array.tolist(), " is a list, but must be an array"),
+    "nothing": (lambda array: None, " is a NoneType, but must be an array"),
+    "whole numbers": (lambda array: array.astype(np.int64), " has dtype int64, but must be float32 or float64"),
+    "text": (lambda array: array.astype(str), " has dtype <U32, but must be float32 or float64"),
+    "NaN": (lambda array: np.where(array == array.max(), np.nan, array), " has entries that are not finite"),
+    "infinity": (lambda array: np.where(array == array.max(), np.inf, array), " has entries that are not finite"),
+    "negative": (negative, " has entries that are not finite, or negative"),
+}
+
+
+@pytest.fixture(scope="session")
+def fitted(wine: np.ndarray) -> dict[str, Any]:
+    """A model with each part of a state."""
+    return {part: fit(wine[:120]) for part, fit in FITTED.items()}
+
+
+@pytest.mark.parametrize(("part", "name"), EVERY_ARRAY)
+@pytest.mark.parametrize("how", SPOILED)
+def test_arrays_that_no_fit_leaves(how: str, part: str, name: str, fitted: dict[str, Any], tmp_path: Path) -> None:
+    """Arrays of another shape, type or sign than a fit leaves are found when the file is loaded, and named."""
+    model = copy.copy(fitted[part or "training"])
+    held = getattr(getattr(model._transform_state, part) if part else model._transform_state, name)
+    spoil, text = SPOILED[how]
+    label = ARRAYS[part][name]
+    if how in ("fewer rows", "more rows") and label in ("training codes", "training data"):
+        label, text = "training data", " has shape"  # which of the two is wrong, nobody can tell
+    if how in ("no dimensions", "three dimensions", "a list", "nothing") and label == "sums V'":
+        label = "sums (V'|P)"
+        text = rf"({text}| has .* rows, but must have)"
+    with pytest.raises(ModelFileError, match=rf"is damaged: {label}{text}.* in its {type(model).__name__}\. Copy"):
+        there_and_back(changed(model, part, **{name: spoil(held)}), tmp_path)
+
+
 @pytest.mark.parametrize(
-    ("attribute", "value"),
+    ("part", "values", "text"),
     [
-        ("_pull", np.ones((2, 3))),
-        ("_pull", np.ones((26, 3))),
-        ("_curvature", np.ones((3, 2))),
-        ("_curvature", np.ones((200, 200))),
-        ("_curvature", np.float64(1.0)),
-        ("_unit", np.ones(2)),
-        ("components_", np.ones((3, 12))),
-        ("_train_data", np.ones((100, 13))),
-        ("_train_codes", np.ones((120, 2))),
+        ("", {"scale": 0.0}, "scale is 0.0, but must be a finite number > 0"),
+        ("", {"scale": "2"}, "scale is '2', but must be a finite number > 0"),
+        ("batches", {"norm2": np.inf}, "norm2 is inf, but must be a finite number >= 0"),
+        ("batches", {"mass": -1.0}, "mass is -1.0, but must be a finite number >= 0"),
+        ("batches", {"code": None}, "code is None, but must be a finite number >= 0"),
+        ("completion", {"weight": np.nan}, "weight of V' is nan, but must be a finite number >= 0"),
+        ("training", {"weight": -1.0}, "weight of the ties is -1.0, but must be a finite number >= 0"),
+        ("training", {"edge_length": "long"}, "edge length is 'long', but must be a finite number >= 0"),
     ],
 )
-def test_shapes_that_do_not_fit(attribute: str, value: Any, wine: np.ndarray, tmp_path: Path) -> None:
-    """Arrays that compiled loops would read past their end are found when the file is loaded."""
+def test_numbers_that_no_fit_leaves(
+    part: str, values: dict[str, Any], text: str, fitted: dict[str, Any], tmp_path: Path
+) -> None:
+    """Numbers of a state are looked at too."""
+    with pytest.raises(ModelFileError, match=f"is damaged: {text}"):
+        there_and_back(changed(copy.copy(fitted[part or "training"]), part, **values), tmp_path)
+
+
+def test_components_that_do_not_fit(wine: np.ndarray, tmp_path: Path) -> None:
+    """So are components of another width, and a state that is none."""
     model = make("GNMF").fit(wine[:120])
-    setattr(model, attribute, value)
-    with pytest.raises(ModelFileError, match=rf"is damaged: {attribute} of its GNMF has shape"):
+    model.components_ = np.ones((3, 12))
+    with pytest.raises(ModelFileError, match=r"is damaged: components_ has shape \(3, 12\), but must have \(3, 13\)"):
+        there_and_back(model, tmp_path)
+    model = make("GNMF").fit(wine[:120])
+    model._transform_state = {"pull": np.ones((3, 13))}
+    with pytest.raises(ModelFileError, match=r"is damaged: _transform_state is a dict"):
         there_and_back(model, tmp_path)
 
 
 def test_shapes_of_cosines(wine: np.ndarray, tmp_path: Path) -> None:
     """A model of cosines pulls rows and rows of unit length: with half of its pull it is refused."""
     model = make("DSPNMF", similarity="cosine").fit(wine)
-    model._pull = model._pull[:13]
-    with pytest.raises(ModelFileError, match=r"_pull of its DSPNMF has shape \(13, 3\), but must have \(26, 3\)"):
+    changed(model, "", pull=model._transform_state.pull[:13])
+    with pytest.raises(ModelFileError, match=r"pull has shape \(13, 3\), but must have \(26, 3\) in its DSPNMF"):
         there_and_back(model, tmp_path)
 
 
 def test_sparse_indices_outside(wine: np.ndarray, tmp_path: Path) -> None:
     """A sparse matrix whose indices lie outside it is found too, wherever it is."""
     model = make("GNMF").fit(sparse.csr_array(wine))
-    model._train_data.indices[5] = 10**6
+    model._transform_state.training.data.indices[5] = 10**6
     with pytest.raises(ModelFileError, match=r"is damaged \(ValueError: .*indices"):
         there_and_back(model, tmp_path)
     nested = make("DSPNMF", similarity=sparse.csr_array(np.eye(4)))

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn is the data, every axis says what it is, and nothing is shown or left empty."""
+"""Plots: what is drawn is the data, every axis is labelled, and nothing is shown or left empty."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from dspnmf import DSPNMF, NMF, NPE, SymNMF, metrics
+from dspnmf import DSPNMF, NMF, NPE, metrics
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -25,7 +25,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from dspnmf import plot
-from dspnmf.plot import _look
+from dspnmf.plot import _style
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_convergence_of_several(model: Any, images: Any) -> None:
     assert ax.get_ylabel().startswith("objective / objective at the start")
 
 
-class Descent(NMF):
+class WithHistory(NMF):
     """A fitted model with a history of our choice."""
 
     def __init__(self, history: Any = ()) -> None:
@@ -96,7 +96,7 @@ class Descent(NMF):
 @pytest.mark.parametrize("history", [[3.0, 2.5, 2.4], [3.0, 0.0]])
 def test_convergence_is_linear_where_little_happens(history: list[float]) -> None:
     """Values of one size are on a linear axis, and so are those that have no logarithm."""
-    ax = plot.convergence(Descent(history))
+    ax = plot.convergence(WithHistory(history))
     assert (ax.get_yscale(), ax.get_ylabel()) == ("linear", "objective")
 
 
@@ -114,7 +114,7 @@ def test_convergence_refuses() -> None:
 
 
 def test_components_as_images(images: Any) -> None:
-    """One picture for each component, of that component, and no empty Axes beside them."""
+    """One picture for each component, of that component, and no empty Axes in addition."""
     axes = plot.components(images, shape=(8, 8))
     assert axes.shape == (7,)
     assert len(axes[0].figure.axes) == 7
@@ -165,7 +165,7 @@ def test_components_as_lines(images: Any) -> None:
 
 
 def test_components_on_one_axes(images: Any) -> None:
-    """Lines may share one Axes, and are told apart by a legend; measured features are its axis."""
+    """Lines may share one Axes, and are distinguished by a legend; numbers as names are its axis."""
     _, given = plt.subplots()
     where = np.linspace(400, 2500, 64)
     ax = plot.components(images, "lines", names=where, ax=given)
@@ -175,7 +175,7 @@ def test_components_on_one_axes(images: Any) -> None:
 
 
 def test_axes_given_are_used(model: Any, images: Any) -> None:
-    """Every function draws where it is told to, and opens no other figure."""
+    """Every function draws on the Axes passed, and opens no other figure."""
     figure, axes = plt.subplots(2, 4)
     assert plot.components(images, shape=(8, 8), ax=axes)[6] is axes[1, 2]
     assert plot.components(model, "bars", n=4, ax=axes[0])[3] is axes[0, 3]
@@ -202,10 +202,10 @@ def test_components_refuse(options: dict[str, Any], text: str, model: Any) -> No
     assert not plt.get_fignums()
 
 
-def test_no_components(wine: np.ndarray) -> None:
-    """A model that has none says so."""
-    with pytest.raises(ValueError, match="SymNMF has no components to draw"):
-        plot.components(SymNMF(2, max_iter=2, tol=0, random_state=0).fit(wine))
+def test_no_components() -> None:
+    """A model without components is refused."""
+    with pytest.raises(ValueError, match="WithHistory has no components to draw"):
+        plot.components(WithHistory([2.0, 1.0]))
     with pytest.raises(NotFittedError):
         plot.correlation(NMF())
 
@@ -241,21 +241,21 @@ def test_codes_without_labels(wine: np.ndarray) -> None:
     "y", [np.arange(178) % 3, np.array(["a", "b", "c"])[np.arange(178) % 3], np.arange(178) % 3 * 1.0]
 )
 def test_codes_with_labels(y: Any, wine: np.ndarray) -> None:
-    """Every label has its points, its colour and its place in the legend, whether it is a word or a whole number."""
+    """Every label has its points, its colour and its entry in the legend, whether it is a word or a whole number."""
     ax = plot.codes(wine, y)
     assert texts(ax) == [str(label) for label in np.unique(y)]
     for number, label in enumerate(np.unique(y)):
         np.testing.assert_array_equal(offsets(ax, number), wine[y == label][:, :2])
-        assert to_hex(ax.collections[number].get_facecolor()[0]).upper() == _look.COLOURS[number]
+        assert to_hex(ax.collections[number].get_facecolor()[0]).upper() == _style.COLOURS[number]
 
 
 def test_codes_with_many_labels(wine: np.ndarray) -> None:
     """More labels than colours differ by their markers; too many words are refused, too many numbers are a scale."""
-    looks = [tuple(map(str, _look.point(number).items())) for number in range(_look.STYLES)]
-    assert len(set(looks)) == _look.STYLES == 28
+    looks = [tuple(map(str, _style.point(number).items())) for number in range(_style.STYLES)]
+    assert len(set(looks)) == _style.STYLES == 28
     assert len(plot.codes(wine, np.arange(178) % 28).collections) == 28
     assert len(plot.codes(wine, np.arange(178)).collections) == 1
-    with pytest.raises(ValueError, match="y has 178 different labels, but 28 can be told apart"):
+    with pytest.raises(ValueError, match="y has 178 different labels, but 28 can be distinguished"):
         plot.codes(wine, np.arange(178).astype(str))
 
 
@@ -281,7 +281,7 @@ def test_codes_refuse(wine: np.ndarray) -> None:
         plot.codes(wine, which=(0, 13))
     with pytest.raises(ValueError, match=r"y has shape \(4,\), but must have \(178,\)"):
         plot.codes(wine, [1, 2, 3, 4])
-    with pytest.raises(TypeError, match="is no Axes"):
+    with pytest.raises(TypeError, match="is not an Axes"):
         plot.codes(wine, ax=5)
 
 
@@ -411,7 +411,7 @@ def test_selection_of_many_alphas() -> None:
 
 
 def test_selection_refuses() -> None:
-    """Something that is no fitted search."""
+    """Anything but a fitted search."""
     with pytest.raises(NotFittedError):
         plot.selection(DSPNMF())
     with pytest.raises(ValueError, match="NPE has no cv_results_: pass a fitted DSPNMFCV"):

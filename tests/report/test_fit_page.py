@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, launched, require_browser
+from browser import BOXES, CONTRAST, PHONE, SERIES, TEXTS, WIDE, Browser, require_browser
 from dspnmf import DSPNMF
 from dspnmf.io import Table
 from dspnmf.report import fit_report, write_fit_report
@@ -23,13 +22,6 @@ TIP = "return document.querySelector('#codes .tip').innerText"
 MARKERS = "const markers = [...document.querySelectorAll('#codes .chart .marker')]; "
 POINTS = MARKERS + "return markers.map((m) => m.getAttribute('transform')).sort()"
 KEYS = "return [...document.querySelectorAll('#codes .key[data-series]')].map((k) => k.textContent)"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """The one browser of this module."""
-    with launched(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +64,14 @@ def lined(digits: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
+@pytest.fixture(scope="module")
+def alone(fitted: tuple[Any, Table, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page without a baseline."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_fit_report(*fitted, path, baseline=False)
+    return path.as_uri()
+
+
 @pytest.fixture
 def wide(browser: Browser, address: str) -> Browser:
     """The page with bars, freshly opened on a desk."""
@@ -90,9 +90,9 @@ def choose(browser: Browser, which: int, text: str) -> None:
     )
 
 
-def test_silent_and_alone(browser: Browser, address: str, pictured: str, lined: str) -> None:
+def test_silent_and_alone(browser: Browser, address: str, pictured: str, lined: str, alone: str) -> None:
     """Pages write nothing to the console and request nothing but themselves and the pictures in them."""
-    for page in (address, pictured, lined):
+    for page in (address, pictured, lined, alone):
         browser.open(page)
         time.sleep(0.2)
         assert browser.driver.get_log("browser") == []
@@ -111,15 +111,15 @@ def test_policy_stops_what_is_not_ours(wide: Browser) -> None:
 
 
 def test_choosing_components_moves_the_points(wide: Browser, fitted: tuple[Any, Table, np.ndarray]) -> None:
-    """Each choice of an axis names it, and places every sample where its codes say."""
+    """Each choice of an axis names it, and draws every sample at its codes."""
     Z = fitted[2]
     choose(wide, 0, "component 1")
     choose(wide, 1, "component 3")
     labels = "return [...document.querySelectorAll('#codes .axis-label')].map((t) => t.textContent)"
     assert wide.js(labels) == ["component 3", "component 1"]
-    places = [tuple(map(float, point[10:-1].split(","))) for point in wide.js(POINTS)]
-    assert len(places) == 178
-    x, y = np.array(sorted(places)).T
+    points = [tuple(map(float, point[10:-1].split(","))) for point in wide.js(POINTS)]
+    assert len(points) == 178
+    x, y = np.array(sorted(points)).T
     order = np.lexsort((-Z[:, 2], Z[:, 0]))
     assert np.corrcoef(x, Z[order, 0])[0, 1] > 0.9999
     assert np.corrcoef(y, Z[order, 2])[0, 1] < -0.9999
@@ -204,7 +204,7 @@ def test_pictures_are_shown(browser: Browser, pictured: str) -> None:
     assert shapes[0][2].startswith("DSPNMF, Component 1: up to ")
 
 
-@pytest.mark.parametrize("page", ["address", "pictured", "lined"])
+@pytest.mark.parametrize("page", ["address", "pictured", "lined", "alone"])
 @pytest.mark.parametrize("width", [WIDE, PHONE])
 def test_layout(browser: Browser, request: pytest.FixtureRequest, page: str, width: int) -> None:
     """No page scrolls sideways, no text is below 12 px, no labels of a chart touch or are cut off."""
@@ -281,16 +281,23 @@ def test_names_are_text(browser: Browser, tmp_path: Path) -> None:
     table = Table(X, names, texts, HOSTILE, {HOSTILE: texts, "b": X[:, 0]}, HOSTILE)
     model = DSPNMF(2, random_state=0)
     Z = model.fit_transform(X)
-    write_fit_report(model, table, Z, tmp_path / "a.html", title=HOSTILE, settings={HOSTILE: HOSTILE}, yardstick=False)
+    write_fit_report(model, table, Z, tmp_path / "a.html", title=HOSTILE, settings={HOSTILE: HOSTILE}, baseline=False)
     browser.open((tmp_path / "a.html").as_uri(), PHONE)
     browser.middle("#codes .chart")
     browser.js("document.querySelector('#codes .chart').focus()")
     browser.key("ArrowRight")
     assert browser.js("return document.title") != "1"
     assert browser.js("return document.images.length") == 0
-    for place in ("h1", ".bars tr:nth-child(1)", "#codes .tip", "#codes .pick:nth-child(3)", ".pairs dt", ".pairs dd"):
-        text = browser.js("return document.querySelector(arguments[0]).closest('section').textContent", place)
-        assert HOSTILE[:79] in text, place
+    for selector in (
+        "h1",
+        ".bars tr:nth-child(1)",
+        "#codes .tip",
+        "#codes .pick:nth-child(3)",
+        ".pairs dt",
+        ".pairs dd",
+    ):
+        text = browser.js("return document.querySelector(arguments[0]).closest('section').textContent", selector)
+        assert HOSTILE[:79] in text, selector
     assert browser.js(KEYS)[0] == HOSTILE[:79] + "\N{HORIZONTAL ELLIPSIS}"
     assert browser.js("return document.documentElement.scrollWidth <= innerWidth")
     assert browser.driver.get_log("browser") == []

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,13 +21,21 @@ from sklearn.datasets import load_wine
 
 from dspnmf import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF, metrics
 from dspnmf.io import Table
-from dspnmf.report import case as cases
-from dspnmf.report import fit_facts, fit_report, fit_yardstick, write_fit_report
-from dspnmf.report.codes import CATEGORIES, NO_VALUE, column, scatter
-from dspnmf.report.components import bars, contributions, kind_of, maps, peers, pictures, positions, spectra
-from dspnmf.report.facts import converged, products
-from dspnmf.report.images import LARGEST, picture, reduced
-from dspnmf.report.quality import neighbours
+from dspnmf.report import fit_baseline, fit_facts, fit_report, write_fit_report
+from dspnmf.report import fit_inputs as inputs
+from dspnmf.report.fit_components import (
+    bars,
+    compared,
+    contributions,
+    kind_of,
+    maps,
+    pictures,
+    positions,
+    spectra,
+)
+from dspnmf.report.fit_figures import MAX_CATEGORIES, NO_VALUE, column, neighbours, scatter
+from dspnmf.report.fit_metrics import converged, products
+from dspnmf.report.images import MAX_SIDE, picture
 
 pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
 
@@ -71,9 +80,9 @@ def measured(X: Any, Z: np.ndarray, V: np.ndarray) -> dict[str, float]:
     }
 
 
-def examined(model: Any, table: Table, Z: Any, yardstick: Any = False) -> cases.Case:
-    """A case without the cost of a yardstick."""
-    return cases.examine(model, table, Z, yardstick, 0)
+def inputs_of(model: Any, table: Table, Z: Any, baseline: Any = False) -> inputs.FitInputs:
+    """The inputs of a report, without the cost of a baseline."""
+    return inputs.fit_inputs(model, table, Z, baseline, 0)
 
 
 def test_facts_are_the_measures(wined: Wine) -> None:
@@ -84,7 +93,7 @@ def test_facts_are_the_measures(wined: Wine) -> None:
     codes = plain.fit_transform(table.X)
     for found, expected in (
         (facts, measured(table.X, Z, model.components_)),
-        (facts["yardstick"], measured(table.X, codes, plain.components_)),
+        (facts["baseline"], measured(table.X, codes, plain.components_)),
     ):
         assert {name: found[name] for name in MEASURES} == pytest.approx(expected, rel=1e-9)
     assert facts["reconstruction_error"] == pytest.approx(model.reconstruction_err_ / np.linalg.norm(table.X), rel=1e-6)
@@ -129,7 +138,7 @@ def test_every_method_has_a_report(wine: np.ndarray, make: Callable[[], Any]) ->
     json.dumps(facts, allow_nan=False)
     assert (facts["reconstruction_error"] is None) == isinstance(model, SymNMF | NPE)
     assert (facts["component_correlation"] is None) == isinstance(model, SymNMF)
-    assert (facts["yardstick"] is None) == isinstance(model, NMF)
+    assert (facts["baseline"] is None) == isinstance(model, NMF)
     html = fit_report(model, table, Z, facts=facts)
     assert f"<h1>{type(model).__name__} of rank 2</h1>" in html
     assert ('id="convergence"' in html) == hasattr(model, "objective_history_")
@@ -151,18 +160,19 @@ def test_converged_follows_the_stopping_rule(wine: np.ndarray) -> None:
 
 def test_many_rows_are_sampled_and_the_page_says_so(wined: Wine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limits, neighbours, scatter and structure are those of rows drawn by the seed, with their number."""
-    monkeypatch.setattr(cases, "NEAR", 50)
-    monkeypatch.setattr(cases, "SHOWN", 70)
-    monkeypatch.setattr(cases, "WORK", 0)
+    monkeypatch.setattr(inputs, "MAX_NEIGHBOUR_ROWS", 50)
+    monkeypatch.setattr(inputs, "MAX_SCATTER_ROWS", 70)
+    monkeypatch.setattr(inputs, "MAX_STRUCTURE_WORK", 0)
     model, table, Z = wined
-    found, other = examined(model, table, Z), cases.examine(model, table, Z, False, 1)
-    assert (len(found.near), len(found.shown), len(found.basis)) == (50, 70, 50)
-    assert not np.array_equal(found.near, other.near)
+    found, other = inputs_of(model, table, Z), inputs.fit_inputs(model, table, Z, False, 1)
+    assert (len(found.neighbour_rows), len(found.scatter_rows), len(found.structure_rows)) == (50, 70, 50)
+    assert not np.array_equal(found.neighbour_rows, other.neighbour_rows)
     facts = fit_facts(model, table, Z, False)
     assert facts["rows_for_neighbours"] == facts["rows_for_structure"] == 50
-    assert facts["trustworthiness"] == metrics.trustworthiness(table.X[found.near], Z[found.near], 10)
-    assert facts["structure_error"] == metrics.structure_error(table.X[found.basis], Z[found.basis])
-    html = fit_report(model, table, Z, yardstick=False)
+    near, rows = found.neighbour_rows, found.structure_rows
+    assert facts["trustworthiness"] == metrics.trustworthiness(table.X[near], Z[near], 10)
+    assert facts["structure_error"] == metrics.structure_error(table.X[rows], Z[rows])
+    html = fit_report(model, table, Z, baseline=False)
     assert "measured on 50 samples drawn from the 178" in html
     assert "The structure error is measured on 50 samples drawn from the 178" in html
     assert "70 drawn from the 178" in html
@@ -181,7 +191,7 @@ def test_missing_cells_come_from_the_fit(wined: Wine) -> None:
     assert facts["reconstruction_error"] == pytest.approx(error)
     assert facts["structure_error"] == pytest.approx(metrics.structure_error(full, Z))
     assert facts["neighbour_recall"] == pytest.approx(metrics.neighbour_recall(full, Z))
-    html = fit_report(model, holed, Z, yardstick=(model, Z))
+    html = fit_report(model, holed, Z, baseline=(model, Z))
     assert f"{gaps.sum()} cells of X are missing." in html
     assert "NaN" not in html
     with pytest.raises(ValueError, match="SymNMF has no components to complete them"):
@@ -200,7 +210,7 @@ def test_missing_cells_of_sparse_data(wined: Wine) -> None:
 def test_pairs_lie_in_the_unit_that_fits_best(wined: Wine) -> None:
     """Products of pairs are x_i.x_j and c z_i.z_j with the c of least squares over all pairs of samples."""
     model, table, Z = wined
-    found = examined(model, table, Z)
+    found = inputs_of(model, table, Z)
     x, y = products(found, found.fit)
     i, j = found.pairs
     A, B = (table.X @ table.X.T), (Z @ Z.T)
@@ -212,7 +222,7 @@ def test_pairs_lie_in_the_unit_that_fits_best(wined: Wine) -> None:
 def test_neighbour_curves_pass_through_the_facts(wined: Wine) -> None:
     """At ten neighbours, the curves show what the metrics say."""
     model, table, Z = wined
-    figure = neighbours(examined(model, table, Z))
+    figure = neighbours(inputs_of(model, table, Z))
     assert figure is not None
     recall, trust = (chart.series[0] for chart in figure.views[0].charts)
     at = recall.x.index(10)
@@ -220,18 +230,18 @@ def test_neighbour_curves_pass_through_the_facts(wined: Wine) -> None:
     assert trust.y[at] == pytest.approx(metrics.trustworthiness(table.X, Z, 10))
 
 
-def test_a_given_yardstick_is_used(wined: Wine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_baseline_is_used(wined: Wine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fitted NMF, with or without its codes, is taken as it is; False leaves it out; another rank is refused."""
     model, table, Z = wined
-    plain, codes = fit_yardstick(model, table) or (None, None)
-    expected = fit_facts(model, table, Z)["yardstick"]
+    plain, codes = fit_baseline(model, table) or (None, None)
+    expected = fit_facts(model, table, Z)["baseline"]
     other = NMF(2, random_state=0).fit(table.X)
-    monkeypatch.setattr(cases, "fit_yardstick", None)
+    monkeypatch.setattr(inputs, "fit_baseline", None)
     for given in ((plain, codes), plain):
-        found = fit_facts(model, table, Z, given)["yardstick"]
+        found = fit_facts(model, table, Z, given)["baseline"]
         assert {name: found[name] for name in MEASURES} == pytest.approx({name: expected[name] for name in MEASURES})
-    assert fit_facts(model, table, Z, False)["yardstick"] is None
-    with pytest.raises(ValueError, match="The yardstick has rank 2, but DSPNMF has 3"):
+    assert fit_facts(model, table, Z, False)["baseline"] is None
+    with pytest.raises(ValueError, match="The baseline has rank 2, but DSPNMF has 3"):
         fit_facts(model, table, Z, other)
 
 
@@ -291,7 +301,7 @@ def test_names_are_text() -> None:
     for table, title in zip(tables, ODD, strict=False):
         model = DSPNMF(2, random_state=0)
         Z = model.fit_transform(table.X)
-        pages.append(fit_report(model, table, Z, title=title, settings={title: title}, yardstick=False))
+        pages.append(fit_report(model, table, Z, title=title, settings={title: title}, baseline=False))
     ours, harmless = (Tags(page) for page in pages)
     assert ours.tags == harmless.tags
     pages[0].encode("utf-8")
@@ -320,7 +330,7 @@ def test_numbers_are_there_without_scripts(wined: Wine) -> None:
     model, table, Z = wined
     facts = fit_facts(model, table, Z)
     text = " ".join(Tags(re.sub(r"<(script|style).*?</\1>", "", fit_report(model, table, Z), flags=re.DOTALL)).texts)
-    for found in (facts, facts["yardstick"]):
+    for found in (facts, facts["baseline"]):
         for name in MEASURES:
             assert f"{found[name]:.3f}" in text
     for words in (
@@ -353,7 +363,7 @@ def test_components_are_shown_as_their_features_are(names: list[str], more: dict
     X = sparse.csr_array(X) if more.pop("sparse", False) else X
     model = NMF(2, random_state=0)
     table = Table(X, np.array(names), np.arange(20).astype(str), **more)
-    found = examined(model, table, model.fit_transform(X))
+    found = inputs_of(model, table, model.fit_transform(X))
     assert kind_of(found) == kind
     if kind == "spectra":
         (chart, _) = spectra(found).views[0].charts
@@ -365,19 +375,21 @@ def test_components_are_shown_as_their_features_are(names: list[str], more: dict
         assert order == list(np.argsort(-model.components_[0], kind="stable"))[: len(order)]
 
 
-def test_peers_are_matched_one_to_one(wined: Wine) -> None:
+def test_baseline_components_are_matched_one_to_one(wined: Wine) -> None:
     """Components of plain NMF that are the same in another order and unit are found again."""
     model, table, Z = wined
     other = NMF(3, random_state=0).fit(table.X)
     other.components_ = model.components_[[2, 0, 1]] * [[1], [2], [3]]
-    assert peers(examined(model, table, Z, (other, Z))) == pytest.approx(model.components_)
+    _, (name, matched) = compared(inputs_of(model, table, Z, (other, Z)))
+    assert name == "plain NMF, most alike"
+    assert matched == pytest.approx(model.components_)
 
 
 def test_long_spectra_keep_their_peaks() -> None:
     """With many features each point is the largest of its neighbours, and the page says of how many."""
     X = np.random.default_rng(0).random((10, 30_000))
     model = NMF(2, random_state=0, max_iter=2, tol=0)
-    figure = spectra(examined(model, named(X), model.fit_transform(X)))
+    figure = spectra(inputs_of(model, named(X), model.fit_transform(X)))
     (line,) = figure.views[0].charts[0].series
     assert max(line.y) == model.components_[0].max()
     assert len(line.x) <= 12_000
@@ -385,7 +397,7 @@ def test_long_spectra_keep_their_peaks() -> None:
 
 
 def decoded(address: str) -> np.ndarray:
-    """Places in the palette, as another program reads them."""
+    """Numbers in the palette, as Pillow reads them."""
     image = pytest.importorskip("PIL.Image").open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
     assert image.mode == "P"
     return np.asarray(image)
@@ -397,7 +409,7 @@ def test_pictures_hold_the_numbers() -> None:
     model = NMF(2, random_state=0)
     table = replace(named(X), picture=(2, 3), grid=(3, 4))
     Z = model.fit_transform(X)
-    found = examined(model, table, Z)
+    found = inputs_of(model, table, Z)
     ((_, shown),) = pictures(found)
     V = model.components_[0].reshape(2, 3)
     assert decoded(shown[0].address) == pytest.approx(255 * V / V.max(), abs=0.5001)
@@ -408,23 +420,30 @@ def test_pictures_hold_the_numbers() -> None:
     assert not decoded(picture(np.zeros(4), (2, 2))).any()
 
 
+def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Pillow is missing, a page with pictures says how to install it."""
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ImportError, match=r'Pillow: install it with pip install "dspnmf\[report\]"'):
+        picture(np.zeros(4), (2, 2))
+
+
 def test_large_maps_are_averaged() -> None:
     """A map beyond the limit becomes means of squares, of the whole squares and of what is left at the edges."""
-    grid = np.arange(float(LARGEST + 1) * 3).reshape(LARGEST + 1, 3)
-    small = reduced(grid)
-    assert small.shape == (LARGEST // 2 + 1, 2)
-    assert small[0, 0] == grid[:2, :2].mean()
-    assert small[-1, -1] == grid[-1, -1]
-    assert reduced(grid[:5]).shape == (5, 3)
+    grid = np.arange(float(MAX_SIDE + 1) * 3).reshape(MAX_SIDE + 1, 3)
+    small = decoded(picture(grid, grid.shape))
+    assert small.shape == (MAX_SIDE // 2 + 1, 2)
+    for cell, block in ((small[50, 0], grid[100:102, :2]), (small[-1, -1], grid[-1, -1])):
+        assert cell == pytest.approx(255 * block.mean() / grid[-1, -1], abs=0.5001)
+    assert decoded(picture(grid[:5], (5, 3))).shape == (5, 3)
 
 
 def test_only_components_that_matter_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit those that contribute most are drawn, in their order, and the page counts the others."""
-    monkeypatch.setattr("dspnmf.report.components.MOST", 2)
+    monkeypatch.setattr("dspnmf.report.fit_components.MAX_DRAWN", 2)
     X = np.random.default_rng(0).random((20, 5))
     model = NMF(4, random_state=0)
     table, Z = named(X), model.fit_transform(X)
-    found = examined(model, table, Z)
+    found = inputs_of(model, table, Z)
     most = sorted(np.argsort(-contributions(found.fit))[:2] + 1)
     assert [name for name, _ in bars(found)] == [f"Component {a}" for a in most]
     assert "The 2 components that contribute least are not drawn." in fit_report(model, table, Z)
@@ -456,10 +475,10 @@ def test_columns_of_many_words() -> None:
     """The rarest of many values share a class but are read out by name; where all differ, there are no classes."""
     words = np.repeat([f"w{i:02d}" for i in range(40)], np.arange(40, 0, -1))
     found = column("c", words)
-    assert len(found["classes"]) == CATEGORIES
+    assert len(found["classes"]) == MAX_CATEGORIES
     assert found["classes"][-1] == "17 others"
     assert [found["levels"][i] for i in found["of"]] == words.tolist()
-    assert max(found["of"][: words.tolist().index("w23")]) == CATEGORIES - 2
+    assert max(found["of"][: words.tolist().index("w23")]) == MAX_CATEGORIES - 2
     assert column("c", np.array([f"remark {i}" for i in range(50)]))["classes"] == []
 
 
@@ -467,7 +486,7 @@ def test_long_texts_are_cut(wined: Wine) -> None:
     """A document as a value, name or feature is cut to what a reader can take in."""
     model, table, Z = wined
     table = replace(table, columns={"text": np.array([f"{i} " + "long " * 1000 for i in range(178)])}, label=None)
-    data = scatter(examined(model, table, Z))
+    data = scatter(inputs_of(model, table, Z))
     assert max(map(len, data["columns"][0]["levels"])) == 80
     assert data["colour"] == -1
 

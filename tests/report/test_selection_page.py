@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import minmax_scale
 
-from browser import PHONE, WIDE, Browser, launched, require_browser
+from browser import PHONE, WIDE, Browser, require_browser
 from dspnmf import DSPNMFCV
 from dspnmf.report import selection_report, write_selection_report
 
@@ -25,13 +24,6 @@ def search() -> Any:
     """A small search without labels, so that the page has both figures."""
     X = minmax_scale(load_wine().data)
     return DSPNMFCV([2, 3], alphas=3, cv=3, random_state=0, tol=1e-3).fit(X)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for all tests here."""
-    with launched(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def test_all_candidates_are_told(search: Any) -> None:

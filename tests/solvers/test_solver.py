@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import reference
 from dspnmf import DSPNMF, NMF
-from dspnmf.backends import ArrayRows
+from dspnmf.backends import MemoryRows
+from dspnmf.backends.norms import gram_norm2, norm2
 from dspnmf.backends.small_arrays import best_step, components
+from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-from dspnmf.solvers.loop import Descent, Hals, NewtonCG, Stopping, iterate
+from dspnmf.objective.terms import GramSimilarity, Reconstruction
+from dspnmf.solvers.descent import Descent
+from dspnmf.solvers.hals import Hals
+from dspnmf.solvers.loop import Stopping, iterate
+from dspnmf.solvers.newton_cg import NewtonCG
 
 MONOTONE = ("newton-cg", "hals", "mm")
 
@@ -20,6 +28,20 @@ def rounding(X: np.ndarray, alpha: float = 1.0) -> float:
     """What the history can resolve: the sums it is made of."""
     X = X.astype(np.float64)
     return float(np.sum(X**2) + alpha * np.sum((X.T @ X) ** 2))
+
+
+def objective_of(X: np.ndarray, alpha: float = 1.0) -> Objective:
+    """DSP-NMF's objective of X."""
+    terms = {"reconstruction": Reconstruction(norm2(X)), "structure": GramSimilarity(gram_norm2(X))}
+    return Objective(terms, {"reconstruction": 1.0, "structure": alpha})
+
+
+def descent(
+    rows: MemoryRows, objective: Objective, Vt: np.ndarray, inner: Hals | NewtonCG
+) -> Iterator[tuple[float, State]]:
+    """The loop from the codes the rows have."""
+    update = Descent(inner)
+    return iterate(rows, objective, update, *update.begin(rows, objective, Vt))
 
 
 def check_never_up(history: np.ndarray, scale: float, tolerance: float) -> None:
@@ -128,9 +150,9 @@ def test_newton_direction_lowers_the_model() -> None:
     """The direction of newton-cg is downhill for the true objective and feasible, with the sums it reports."""
     rng = np.random.default_rng(0)
     X, U, V = rng.random((60, 9)), rng.random((60, 4)), rng.random((4, 9))
-    rows = ArrayRows(X, 4)
+    rows = MemoryRows(X, 4)
     rows.begin(U.copy())
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
+    objective = objective_of(X)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     d = NewtonCG()(rows, objective.model(s))
     D = rows._D
@@ -146,9 +168,9 @@ def test_conjugate_gradients_solve_the_model() -> None:
     rng = np.random.default_rng(0)
     U, V = 5 + rng.random((30, 3)), np.eye(3, 6)
     X = U @ V + 1e-3 * rng.random((30, 6))
-    rows = ArrayRows(X, 3)
+    rows = MemoryRows(X, 3)
     rows.begin(U.copy())
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1e-4))
+    objective = objective_of(X, 1e-4)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     model = objective.model(s)
     NewtonCG(200)(rows, model)
@@ -160,34 +182,29 @@ def test_conjugate_gradients_solve_the_model() -> None:
 
 def test_the_loop_is_a_generator(wine: np.ndarray) -> None:
     """Anyone can watch the solver: the loop yields the start and every iteration."""
-    rows = ArrayRows(wine, 3)
+    rows = MemoryRows(wine, 3)
     rng = np.random.default_rng(0)
     rows.begin(rng.random((len(wine), 3)))
-    objective = Objective((Reconstruction(rows.norm2()),), (1.0,))
-    values = [
-        value
-        for value, _ in zip(
-            (v for v, _ in iterate(rows, objective, rng.random((13, 3)), Descent(Hals()))), range(9), strict=False
-        )
-    ]
+    steps = descent(rows, objective_of(wine, 0.0), rng.random((13, 3)), Hals())
+    values = [value for value, _ in itertools.islice(steps, 9)]
     assert len(values) == 9
     assert values == sorted(values, reverse=True)
 
 
 def test_inner_effort_adapts(digits: np.ndarray) -> None:
     """Where one sweep already solves the model, "auto" ends at one; where it does not, it keeps more."""
-    rows = ArrayRows(digits, 1)
+    rows = MemoryRows(digits, 1)
     rows.begin(np.random.default_rng(0).random((len(digits), 1)))
-    objective = Objective((Reconstruction(rows.norm2()),), (1.0,))
+    objective = objective_of(digits, 0.0)
     easy = Hals()
-    steps = iterate(rows, objective, np.ones((64, 1)), Descent(easy))
+    steps = descent(rows, objective, np.ones((64, 1)), easy)
     for _ in range(40):
         next(steps)
     assert easy.now == 1
     hard = Hals()
-    rows = ArrayRows(digits, 20)
+    rows = MemoryRows(digits, 20)
     rows.begin(np.random.default_rng(0).random((len(digits), 20)))
-    steps = iterate(rows, objective, np.random.default_rng(1).random((64, 20)), Descent(hard))
+    steps = descent(rows, objective, np.random.default_rng(1).random((64, 20)), hard)
     for _ in range(15):
         next(steps)
     assert hard.now > 2

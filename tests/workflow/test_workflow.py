@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 import zarr
 
+from dspnmf._validation import ParameterError
 from dspnmf.io import Table
 from dspnmf.workflow import OutputFolder, fit_table, model_of, write_fit
-from dspnmf.workflow.results import FIT_FILES
+from dspnmf.workflow.result_files import FIT_FILES
 
 
 def npy(X: np.ndarray, folder: Path) -> Any:
@@ -53,3 +55,15 @@ def test_data_that_stay_in_their_file(store: Callable[..., Any], tmp_path: Path)
     assert (tmp_path / "out" / "report.html").is_file()
     with pytest.raises(ValueError, match="would load them"):
         fit_table(kept, model_of("NMF", {"n_components": 2}), "minmax")
+
+
+def test_parameter_errors_cross_processes() -> None:
+    """An error that names a parameter keeps message and name where a worker process sends it."""
+    error = pickle.loads(pickle.dumps(ParameterError("alpha=-1 is not allowed.", "alpha")))
+    assert (str(error), error.parameter) == ("alpha=-1 is not allowed.", "alpha")
+
+
+def test_label_weight_by_any_name() -> None:
+    """Every method that learns from labels takes the weight as label_weight."""
+    for method in ("DSPNMF", "GDNMF"):
+        assert 2.5 in model_of(method, {"label_weight": 2.5}).get_params().values()

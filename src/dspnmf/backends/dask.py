@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import dask
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -152,6 +153,14 @@ class DaskRows(PlainRows):
         """Codes for the host, chunk by chunk: those given, or the current ones."""
         made, executor = (codes or self.codes).made, self._data.executor
         return executor.codes(executor.states(made) if isinstance(made, partial) else made)
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """The codes of some rows, in float64; blocks come here one after the other."""
+        some = np.empty((len(rows), self.k))
+        for (lo, hi), block in zip(self._data.spans, self.save_codes(), strict=True):
+            here = (rows >= lo) & (rows < hi)
+            some[here] = block[rows[here] - lo]
+        return some
 
     def restore_codes(self, blocks: Iterable[Array]) -> DaskCodes:
         """Codes for `begin`, from blocks of rows in their order."""

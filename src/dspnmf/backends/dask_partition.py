@@ -71,7 +71,8 @@ def multiply(X: ArrayLike, span: Span, state: None, *, start: Update, factors: A
 def take_step(X: ArrayLike, span: Span, state: State, *, t: float) -> tuple[State, Addends]:
     """U + t D, and no direction."""
     U, D = state
-    kernels.take_step(U, D, t, 0, len(U))
+    if D is not None:
+        kernels.take_step(U, D, t, 0, len(U))
     return (U, None), ()
 
 

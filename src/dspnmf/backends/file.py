@@ -1,37 +1,148 @@
-"""Rows in a file larger than memory: memory-mapped .npy, Zarr, HDF5.
+"""X in a file larger than memory: memory-mapped .npy, Zarr, HDF5.
 
 Memory: a slab of X a thread (`dspnmf.backends.file_slabs`), m x k and k x k arrays, at most 256 MiB for ``||X'X||^2``
-once, and arrays of the codes' shape: two with hals, eight and one of a byte an entry with newton-cg, one more with
-several starts or a checkpoint; where the codes go to a file, a group of their rows.
-hals reads X once an iteration, newton-cg twice.
+once, and arrays of the codes' shape: two with hals, eight and one of a byte an entry with newton-cg, one more each with
+several starts, a checkpoint or labels; where the codes go to a file, a group of their rows. With missing cells one or
+two copies of the codes more: cells are completed whenever a slab is read.
+
+hals reads X once an iteration, newton-cg twice, missing cells once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
 
-from dspnmf._threads import spread
-from dspnmf.backends import gram_norm as gram
-from dspnmf.backends.dispatch import MEMORY, Place
-from dspnmf.backends.file_slabs import FileData, checked
-from dspnmf.backends.memory import ArrayRows, Arrays
-from dspnmf.backends.row_model import GROUP, Array, RowModel
-from dspnmf.backends.scratch_file import Shelf
+from dspnmf import _validation
+from dspnmf._threads import spread, team
+from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
+from dspnmf.backends import norms
+from dspnmf.backends.file_slabs import SlabReader
+from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
+from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
+from dspnmf.backends.memory_rows import Arrays, MemoryRows
+from dspnmf.backends.protocol import Backend, Capability, Data, OptionalData
+from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms, Operator, RowModel
+from dspnmf.backends.scratch_file import ScratchFolder
 
 IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in memory
 
 
-class FileRows(ArrayRows):
-    """Rows read in slabs; arrays of the codes' shape are in memory, or on a shelf."""
+class Survey(NamedTuple):
+    """What one reading of X tells; sums are in `unit`."""
 
-    def __init__(self, X: FileData, k: int, scale: float = 1.0, shelf: Shelf | None = None) -> None:
-        super().__init__(X, k, scale)
-        self._file = X
-        self._shelf = shelf
+    largest: float
+    unit: float
+    total: float
+    squares: float
+    means: Array | None = None  # of the known cells of every column, where cells may be missing
+    missing: NDArray[np.intp] | None = None  # their number in every column, where there are any
+
+
+Columns = Matrix | Callable[[Array], Array]  # of a block: in memory, or made of the rows of X that were read
+
+
+def _itself(X: Array) -> Array:
+    """X, a second time where cells are missing."""
+    return X
+
+
+class FileData(OptionalData):
+    """A checked X in a file, and columns it was widened by, which are in memory."""
+
+    def __init__(self, reader: SlabReader, backend: FileBackend, survey: Survey) -> None:
+        self.backend: Backend = backend
+        self.reader, self.scratch, self._survey = reader, backend.scratch, survey
+        self.shape, self.dtype, self.largest = reader.shape, reader.dtype, survey.largest
+        self.columns: dict[str, Columns] = {"X": _itself}
+
+    @property
+    def missing(self) -> NDArray[np.intp] | None:
+        """The number of missing cells in every column, None where X is complete."""
+        return self._survey.missing
+
+    def mean(self) -> float:
+        """The mean of X, missing cells at those of their columns."""
+        filled = 0.0 if self.missing is None else float(self.column_means() @ self.missing)
+        return (self._survey.total * self._survey.unit + filled) / (self.shape[0] * self.shape[1])
+
+    def norm2(self, scale: float) -> float:
+        """||X||^2, missing cells at the means of their columns."""
+        filled = 0.0 if self.missing is None else float((self.column_means() / scale) ** 2 @ self.missing)
+        return self._survey.squares * (self._survey.unit / scale) ** 2 + filled
+
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
+        if self.missing is not None:
+            return FileCells(self).gram_norm2(scale, block)
+        made = self.columns[block]
+        assert callable(made)  # columns given are labels, whose similarities no term preserves
+
+        def slabs(first: int) -> Iterator[tuple[int, Array]]:
+            return ((at, made(X)) for at, X in self.reader.slabs(first))
+
+        return norms.streamed(slabs, self.shape, self.reader.step, scale**2)
+
+    def block(self, name: str = "X") -> Block:
+        """The columns of a block."""
+        if len(self.columns) == 1:
+            return X_BLOCK
+        widths = self._widths()
+        first = sum(list(widths.values())[: list(widths).index(name)])
+        return Block(name, slice(first, first + widths[name]))
+
+    @property
+    def width(self) -> int:
+        """Columns of all blocks."""
+        return sum(self._widths().values())
+
+    def _widths(self) -> dict[str, int]:
+        """Columns of every block."""
+        return {name: self.shape[1] if callable(part) else part.shape[1] for name, part in self.columns.items()}
+
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> FileRows:
+        """Rows that read the file."""
+        if self.missing is None:
+            return FileRows(self, k, scale, operators)
+        rows = IncompleteFileRows(self, k, scale, operators)
+        rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.columns)
+        return rows
+
+    def with_similarity_block(self) -> tuple[Data, str]:
+        """Itself, or X twice where cells are missing."""
+        return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, _itself), SIMILARITIES)
+
+    def with_unit_rows(self, scale: float) -> Self:
+        """X with its rows at unit length, made anew from every slab that is read."""
+        if self.missing is not None:
+            raise ValueError(_validation.INCOMPLETE_ROWS)
+        return self.widened("unit rows", partial(unit_rows, scale=scale))
+
+    def widened(self, name: str, columns: Columns) -> Self:
+        """X with further columns, given or made of the rows of a slab."""
+        wide = object.__new__(type(self))
+        vars(wide).update(vars(self), columns={**self.columns, name: columns})
+        return wide
+
+    def column_means(self) -> Array:
+        """Means of the known cells of every column."""
+        assert self._survey.means is not None  # asked for with missing="mask" only
+        return self._survey.means
+
+
+class FileRows(MemoryRows):
+    """Rows read in slabs; arrays of the codes' shape are in memory, or in scratch files."""
+
+    def __init__(self, data: FileData, k: int, scale: float, operators: Sequence[Operator] = ()) -> None:
+        super().__init__(_Shape((data.shape[0], data.width), data.dtype), k, scale, operators)
+        self._data, self._reader, self._scratch = data, data.reader, data.scratch
         self._known: Any = None  # the sums of the codes as they are
 
     def begin(self, codes: Array) -> None:
@@ -39,64 +150,66 @@ class FileRows(ArrayRows):
         self._known = None
         super().begin(codes)
 
-    def step(self, t: float) -> None:
+    def step(self, t: Scalar) -> None:
         """U += t D."""
         self._known = None
         super().step(t)
 
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
-        """P = X'U, Q = U'U; asked twice, they are read once."""
+        """P = X'U, Q = U'U, and U'LU for every operator; asked twice, they are read once."""
         if self._known is None:
             self._known = super().sums()
-        return self._known
+        known: tuple[Array, Array, tuple[Array, ...]] = self._known
+        return known
 
-    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+    def map(
+        self, rule: Callable[[Array, Array, Array], Array], model: RowModel
+    ) -> tuple[Array, Array, tuple[Array, ...]]:
         """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes."""
         self._known = None
         return super().map(rule, model)
 
-    def mean(self) -> float:
-        """Known since X was checked."""
-        facts = self._file.facts
-        return facts.total / self._file.size * facts.unit
+    def _assembled(self, at: int, X: Array) -> Array:
+        """A slab of X with the columns it was widened by, read-only as the kernels know X in memory."""
+        parts = [self._part(name, at, X) for name in self._data.columns]
+        whole = parts[0] if len(parts) == 1 else np.hstack(parts)
+        whole.flags.writeable = False
+        return whole
 
-    def norm2(self) -> float:
-        """Known since X was checked."""
-        facts = self._file.facts
-        return facts.squares * (facts.unit / self.scale) ** 2
-
-    def gram_norm2(self) -> float:
-        """||XX'||^2 = ||X'X||^2, by whichever needs fewer reads."""
-        return gram.streamed(self._file.slabs, self.shape, self._file.step, self.scale**2)
+    def _part(self, name: str, at: int, X: Array) -> Array:
+        """The rows of a block that belong to a slab."""
+        columns = self._data.columns[name]
+        if callable(columns):
+            return columns(X)
+        some = columns[at : at + len(X)]
+        return some.toarray() if sparse.issparse(some) else some
 
     def _new(self, dtype: Any = None) -> Array:
-        if self._shelf is None:
+        if self._scratch is None:
             return super()._new(dtype)
-        return self._shelf.new((self.shape[0], self.k), dtype or self.dtype)
+        return self._scratch.new((self.shape[0], self.k), dtype or self.dtype)
 
     def _groups(self) -> Iterator[slice]:
         for group in super()._groups():
             yield group
-            self._forget()
+            self._release_pages()
 
     def _slabs(self) -> Iterator[tuple[int, Array]]:
-        for at, X in self._file.slabs():
-            X.flags.writeable = False  # as the kernels know X in memory
-            yield at, X
-            self._forget()
+        for at, X in self._reader.slabs():
+            yield at, self._assembled(at, X)
+            self._release_pages()
 
     def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
         def task(at: int, X: Array) -> Any:
             here = (None if A is None else A[at : at + len(X)] for A in arrays)
-            X.flags.writeable = False  # as the kernels know X in memory
-            result = kernel(X, *here, *small, 0, len(X), self._block, *last)
-            self._forget()
+            result = kernel(self._assembled(at, X), *here, *small, 0, len(X), self._block, *last)
+            self._release_pages()
             return result if isinstance(result, tuple) else ()
 
-        return [self._file.each(task, work)]
+        return [self._reader.each(task, work)]
 
     def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        if self._shelf is None:
+        if self._scratch is None:
             return super()._spread(kernel, work, arrays, *small, last=last)
         block, parts = self._block, []
         for group in self._groups():
@@ -108,50 +221,127 @@ class FileRows(ArrayRows):
             parts += spread(task, n, work * n / self.shape[0], block)
         return parts
 
-    def _forget(self) -> None:
-        if self._shelf is not None:
-            self._shelf.forget()
+    def _release_pages(self) -> None:
+        if self._scratch is not None:
+            self._scratch.release_pages()
 
 
-class FilePlace(Place):
+class _Shape(NamedTuple):
+    """What `MemoryRows` ask of an X that they never touch."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Numbers in it."""
+        return self.shape[0] * self.shape[1]
+
+
+class FileCells:
+    """Missing cells of a file, completed in every slab that is read: by column means, or by U and V as they were."""
+
+    def __init__(self, data: FileData) -> None:
+        self._data, self._counts = data, np.zeros(data.shape[1]) if data.missing is None else data.missing
+        self._source: dict[str, tuple[Array, Array] | Array] = {}
+        self._squares: dict[int, float] = {}  # of completed cells, by the first row of their slab
+        self.fill(data.column_means())
+
+    def fill(self, means: Array) -> None:
+        """Every missing cell becomes the mean of its column."""
+        self._means, self._source = means, {"X": means, SIMILARITIES: means}
+
+    def complete(self, U: Array, Vt: Array, similarities: bool) -> None:
+        """Missing cells become those of UV, from the next reading on."""
+        factors = (U.copy(), Vt.astype(self._data.dtype))
+        self._squares = {}
+        for name in ("X", SIMILARITIES)[: 1 + similarities]:
+            self._source[name] = factors
+
+    def completed(self, name: str, at: int, X: Array) -> Array:
+        """A slab of a block with its cells completed."""
+        missing, source = np.isnan(X), self._source[name]
+        cells = source.astype(X.dtype) if isinstance(source, np.ndarray) else _product(source, at, len(X))
+        X = np.where(missing, cells, X)
+        if name == "X":
+            self._squares[at] = float(np.square(X[missing], dtype=np.float64).sum())
+        return X
+
+    def slabs(self, name: str, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """A block, slab by slab."""
+        for at, X in self._data.reader.slabs(first):
+            yield at, self.completed(name, at, X)
+
+    def squares(self) -> float:
+        """The sum of squares of completed cells: of the last reading, or of one for it."""
+        if isinstance(self._source["X"], np.ndarray):
+            return float(self._means**2 @ self._counts)
+        if not self._squares:
+            for _ in self.slabs("X"):
+                pass
+        return sum(self._squares.values())
+
+    def gram_norm2(self, scale: float, block: str) -> float:
+        """||XX'||^2 of one of the blocks as it is."""
+        return norms.streamed(partial(self.slabs, block), self._data.shape, self._data.reader.step, scale**2)
+
+    def pull(self, M: Array) -> Array:
+        """X M."""
+        return np.vstack([X @ M.astype(X.dtype) for _, X in self.slabs("X")])
+
+
+def _product(factors: tuple[Array, Array], at: int, n: int) -> Array:
+    """Some rows of UV."""
+    return factors[0][at : at + n] @ factors[1].T
+
+
+class IncompleteFileRows(CompletesCells, FileRows):
+    """X in a file, its missing cells completed as it is read, and its codes."""
+
+    def __init__(self, data: FileData, k: int, scale: float, operators: Sequence[Operator] = ()) -> None:
+        super().__init__(data, k, scale, operators)
+        self.cells = FileCells(data)
+
+    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
+        """Missing cells become those of UV; the sums are made anew in the reading that tells their squares."""
+        renewed = self._complete(Vt)
+        self._known = None
+        self.sums()
+        return self._norms(renewed)
+
+    def _part(self, name: str, at: int, X: Array) -> Array:
+        if callable(self._data.columns[name]):
+            return self.cells.completed(name, at, X)
+        return super()._part(name, at, X)
+
+
+class FileBackend(MemoryBackend):
     """Files on this machine."""
 
     name = "in a file"
-    whole_family = False
-    solvers = ("hals", "newton-cg", "mm", "paper", "paper-appendix")
+    capabilities: frozenset[Capability] = frozenset({"newton-cg", "multiplicative", "operators", "features", "missing"})
+    solvers: tuple[str, ...] = ("hals", "newton-cg", "mm", "paper", "paper-appendix")
 
-    def __init__(self, shelf: Shelf | None = None) -> None:
-        self._shelf = shelf
+    def __init__(self, scratch: ScratchFolder | None = None) -> None:
+        self.scratch = scratch
 
-    def storing(self, path: Path | None) -> Place:
-        """Arrays of the codes' shape beside the file the codes go to."""
-        return self if path is None else FilePlace(Shelf(path.parent))
+    def storing(self, codes_path: Path | None) -> Backend:
+        """Arrays of the codes' shape in scratch files next to the file the codes go to."""
+        return self if codes_path is None else FileBackend(ScratchFolder(codes_path.parent))
 
-    def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
-        """One read."""
-        return checked(estimator, X, self, reset=reset)
-
-    def rows(self, X: Any, k: int, scale: float) -> FileRows:
-        """Rows that read the file."""
-        return FileRows(X, k, scale, self._shelf)
-
-    def scaled(self, codes: Any, factor: float) -> Any:
-        """A group of rows at a time."""
-        return self.in_units(codes, np.full(codes.shape[1], factor))
-
-    def in_units(self, codes: Any, unit: Array) -> Any:
-        """A group of rows at a time."""
-        for i in range(0, len(codes), GROUP):
-            codes[i : i + GROUP] *= unit.astype(codes.dtype)
-            if self._shelf is not None:
-                self._shelf.forget()
-        return codes
+    def check(self, estimator: Any, X: ArrayLike, *, reset: bool) -> Data:
+        """Shape and type, then one reading for everything else."""
+        _check_kind(X)
+        like = np.zeros((min(X.shape[0], 1), X.shape[1]), X.dtype)  # for scikit-learn's checks of shape and type
+        reader = SlabReader(X, validate_data(estimator, like, reset=reset, dtype=[np.float64, np.float32]).dtype)
+        masked = getattr(estimator, "missing", "error") == "mask"
+        return FileData(reader, self, survey(reader, type(estimator).__name__, masked=masked))
 
 
-FILE = FilePlace()
+FILE = FileBackend()
 
 
-def place_of(X: Any) -> Place:
+def backend_for(X: ArrayLike) -> Backend:
     """Zarr and HDF5 are read in slabs, and so are large memory maps; those joblib makes for its workers are not.
 
     A fit would otherwise depend on `n_jobs`.
@@ -160,3 +350,48 @@ def place_of(X: Any) -> Place:
         return FILE
     mapped = getattr(X, "_mmap", None) is not None and X.nbytes > IN_MEMORY
     return FILE if mapped and "joblib_memmapping_folder" not in str(X.filename) else MEMORY
+
+
+def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
+    """One reading: largest entry, sum, sum of squares, column means; an error names the first cell not allowed."""
+    from dspnmf.backends import kernels
+
+    largest, unit, total, squares = 0.0, 1.0, 0.0, 0.0
+    sums, missing = np.zeros(reader.shape[1]), np.zeros(reader.shape[1], np.intp)
+    with team():
+        for at, X in reader.slabs():
+            unknown = np.isnan(X) if masked else None
+            if unknown is not None:
+                missing += unknown.sum(axis=0)
+                X[unknown] = 0
+                sums += X.sum(axis=0, dtype=np.float64)
+            X.flags.writeable = False
+            low, high = float(X.min()), float(X.max())
+            if not (low >= 0 and high < np.inf):
+                row, column, value = _validation.first_bad_cell(X)
+                raise ValueError(_validation.bad_cell(method, at + row, column, value))
+            if high > largest:
+                largest, before = high, unit
+                unit = float(2.0 ** np.floor(np.log2(high)))
+                total, squares = total * (before / unit), squares * (before / unit) ** 2
+            for part in spread(partial(kernels.moments, X, unit), len(X), 4.0 * X.size):
+                total, squares = total + part[0], squares + part[1]
+            X.flags.writeable = True
+    known = reader.shape[0] - missing
+    if masked and not known.any():
+        raise ValueError(_validation.NOTHING_KNOWN.format(shape=" x ".join(map(str, reader.shape))))
+    means = np.where(known > 0, sums / np.maximum(known, 1), sums.sum() / max(int(known.sum()), 1))
+    return Survey(largest, unit, total, squares, means if masked else None, missing if missing.any() else None)
+
+
+def _check_kind(X: ArrayLike) -> None:
+    """An array of two dimensions."""
+    name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
+    if not (hasattr(X, "shape") and hasattr(X, "dtype")):
+        raise TypeError(f"X is a {name}, which holds arrays but is none: pass one of them, for example X['data'].")
+    shape = tuple(X.shape or ())  # what h5py.Empty made has none
+    if len(shape) != 2:
+        raise ValueError(
+            f"Expected 2D array, got {len(shape)}D array instead: X is a {name} of shape {shape}, "
+            "but must have shape (n_samples, n_features)."
+        )

@@ -1,4 +1,4 @@
-"""X in a file, read in slabs: as many rows as are at hand at once. One slab is read while another is worked on.
+"""Reading X from a file in slabs of rows: one slab is read while another is worked on.
 
 Requirements: X is a memory map of a .npy or raw file, a Zarr array or an HDF5 dataset, two-dimensional, of numbers.
 What is not float32 or float64 in this machine's byte order becomes so slab by slab, as scikit-learn would have it. A
@@ -17,14 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
-from dspnmf import _validation
-from dspnmf._threads import spread, team
-from dspnmf.backends.row_model import Array
+from dspnmf._threads import spread
+from dspnmf._typing import Array, ArrayLike
 
 SLAB = 2**22
 CHUNK = 2**28
@@ -50,25 +48,13 @@ Read = Callable[[int, int, Array], None]  # rows lo to hi into an array
 Task = Callable[[int, Array], tuple[Any, ...]]  # the number of the first of some rows, and these rows
 
 
-class Facts(NamedTuple):
-    """What one read of X tells; sums are in `unit`."""
+class SlabReader:
+    """Rows of an array in a file, slab by slab, as float32 or float64."""
 
-    largest: float = 0.0
-    unit: float = 1.0
-    total: float = 0.0
-    squares: float = 0.0
-
-
-class FileData:
-    """X in a file, as its Rows take it."""
-
-    def __init__(self, X: Any, dtype: Any, place: Any = None) -> None:
-        self.place = place
+    def __init__(self, X: ArrayLike, dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, int] = tuple(X.shape)
         self.dtype = np.dtype(dtype)
-        self.size = self.shape[0] * self.shape[1]
         self.step = min(self.shape[0], _slab_rows(X, self.shape[1] * self.dtype.itemsize))
-        self.facts = Facts()
         self._source: _Contiguous | _Sliced = _Contiguous(X) if _is_contiguous(X) else _Sliced(X)
 
     def slabs(self, first: int = 0) -> Iterator[tuple[int, Array]]:
@@ -113,53 +99,10 @@ class FileData:
         with self._source.opened() as read:
             return _summed(parts(read))
 
-    def survey(self, estimator: Any) -> Facts:
-        """Largest entry, sum and sum of squares; an error that names the first cell that is not allowed."""
-        from dspnmf.backends import kernels
-
-        largest, unit, total, squares = Facts()
-        with team():
-            for at, X in self.slabs():
-                X.flags.writeable = False
-                low, high = float(X.min()), float(X.max())
-                if not (low >= 0 and high < np.inf):
-                    row, column, value = _validation.first_bad_cell(X)
-                    raise ValueError(_validation.bad_cell(type(estimator).__name__, at + row, column, value))
-                if high > largest:
-                    largest, before = high, unit
-                    unit = float(2.0 ** np.floor(np.log2(high)))
-                    total, squares = total * (before / unit), squares * (before / unit) ** 2
-                for part in spread(partial(kernels.moments, X, unit), len(X), 4.0 * X.size):
-                    total, squares = total + part[0], squares + part[1]
-        self.facts = Facts(largest, unit, total, squares)
-        return self.facts
-
 
 def _summed(parts: Iterable[Any]) -> Any:
     """Tuples added up, number by number."""
     return reduce(lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)), parts)
-
-
-def _check_kind(X: Any) -> None:
-    """An array of two dimensions."""
-    name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
-    if not (hasattr(X, "shape") and hasattr(X, "dtype")):
-        raise TypeError(f"X is a {name}, which holds arrays but is none: pass one of them, for example X['data'].")
-    shape = tuple(X.shape or ())  # what h5py.Empty made has none
-    if len(shape) != 2:
-        raise ValueError(
-            f"Expected 2D array, got {len(shape)}D array instead: X is a {name} of shape {shape}, "
-            "but must have shape (n_samples, n_features)."
-        )
-
-
-def checked(estimator: Any, X: Any, place: Any, *, reset: bool) -> tuple[FileData, float]:
-    """X non-negative and finite, after one read; and its largest entry."""
-    _check_kind(X)
-    alike = np.zeros((min(X.shape[0], 1), X.shape[1]), X.dtype)  # scikit-learn is asked what it thinks of such rows
-    dtype = validate_data(estimator, alike, reset=reset, dtype=[np.float64, np.float32]).dtype
-    data = FileData(X, dtype, place)
-    return data, data.survey(estimator).largest
 
 
 class _Contiguous:
@@ -192,14 +135,14 @@ class _Contiguous:
             self._stamp = stamp
             yield partial(self._read, file)
 
-    def _read(self, file: Any, lo: int, hi: int, out: Array) -> None:
+    def _read(self, file: BinaryIO, lo: int, hi: int, out: Array) -> None:
         rows = out[: hi - lo]
         same = self._dtype == out.dtype
         raw = rows if same else np.empty(rows.shape, self._dtype)
         wanted, done = memoryview(raw.reshape(-1).view(np.uint8).data), 0
         file.seek(self._offset + lo * self._width * self._dtype.itemsize)
         while done < len(wanted):
-            got = file.readinto(wanted[done:])
+            got = file.readinto(wanted[done:])  # type: ignore[attr-defined]  # opened without a buffer
             done += got
             if not got:
                 self._check_size(os.fstat(file.fileno()).st_size)
@@ -215,7 +158,7 @@ class _Contiguous:
 class _Sliced:
     """Anything whose rows come by slicing."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: ArrayLike) -> None:
         self._X, self._shape = X, X.shape
         mapped = isinstance(X, np.memmap) and X.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
         self._pages = X._mmap if mapped else None  # of a private copy, changes would be lost
@@ -239,19 +182,19 @@ class _Sliced:
             self._pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _check_length(X: Any) -> None:
+def _check_length(X: ArrayLike) -> None:
     """What is mapped is there: touching what is not would end the process."""
     size, needed = X._mmap.size(), X.offset - X.offset % mmap.ALLOCATIONGRANULARITY + len(X._mmap)
     if size < needed:
         raise ValueError(_TOO_SHORT.format(path=X.filename, size=size, needed=needed))
 
 
-def _is_contiguous(X: Any) -> bool:
+def _is_contiguous(X: ArrayLike) -> bool:
     """Whether rows lie in the file as they lie in the map, and the file has a name."""
     return isinstance(X, np.memmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
 
 
-def _slab_rows(X: Any, row_bytes: int) -> int:
+def _slab_rows(X: ArrayLike, row_bytes: int) -> int:
     """Rows of a slab: whole blocks of the kernels, or whole chunks of the file."""
     rows = max(1, SLAB // max(row_bytes, 1))
     rows -= rows % _WHOLE_BLOCKS if rows > _WHOLE_BLOCKS else 0

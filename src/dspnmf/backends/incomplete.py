@@ -19,8 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf import _validation
 from dspnmf._threads import spread
 from dspnmf._typing import Array, Codes, Matrix, SmallArray, Sparse
 from dspnmf.backends import norms
@@ -73,14 +75,23 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Missing cells become those of UV, those of the similarities after iterations 1, 2, 4, 8, ..."""
+        renewed = self._complete(Vt)
+        return self._norms(renewed)
+
+    def _complete(self, Vt: SmallArray) -> bool:
+        """Complete the cells after one more iteration; whether those of the similarities, too."""
         self._iterations += 1
         renewed = self._twice and self._iterations & (self._iterations - 1) == 0
         self._cells.complete(self.codes, Vt[: len(self._means)] * self.scale, renewed)
+        return renewed
+
+    def _norms(self, renewed: bool) -> dict[str, BlockNorms]:
+        """Norms of the blocks as they are."""
         gram_norm2 = partial(self._cells.gram_norm2, self.scale)
         if renewed:
             self._gram_norm2 = gram_norm2(SIMILARITIES)
-        X = BlockNorms(self._known2 + self._cells.squares() / self.scale**2, partial(gram_norm2, "X"))
         now = self._gram_norm2
+        X = BlockNorms(self._known2 + self._cells.squares() / self.scale**2, partial(gram_norm2, "X"))
         return {"X": X, **({SIMILARITIES: BlockNorms(0.0, lambda: now)} if self._twice else {})}
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Codes:
@@ -93,7 +104,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
             return super().solve(model, ties)
         adopt, fetch = self.small.adopt, self.small.fetch
         Vt, own = adopt(completion.Vt), adopt(completion.weight * completion.Vt)
-        goal, filled = model.M - own, Vt * self.scale
+        goal, filled = adopt(model.M) - own, Vt * self.scale
         self._cells.fill(completion.column_means)
         for _ in range(_GOALS if fetch([abs(goal).max()])[0] > 0 else 1):
             tied = Ties(self._cells.pull(goal / self.scale))
@@ -133,6 +144,14 @@ class IncompleteData(MemoryData):
     def with_similarity_block(self) -> tuple[IncompleteData, str]:
         """X twice."""
         return self.widened(SIMILARITIES, self._blocks["X"]), SIMILARITIES
+
+    def with_unit_rows(self, scale: float) -> IncompleteData:
+        """Refused: only complete rows have a length."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
+
+    def on_host(self) -> Matrix:
+        """Refused: neighbours are searched among complete rows."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
 
     def column_means(self) -> Array:
         """Means of the known cells of every column."""
@@ -174,7 +193,7 @@ class DenseCells:
     def means(self) -> Array:
         """Of the known cells of every column."""
         known = np.where(self._missing, 0, self.X[:, : self._m])
-        return _means(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
+        return means_of_known(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
 
     def fill(self, means: Array) -> None:
         """Every missing cell becomes the mean of its column."""
@@ -226,7 +245,7 @@ class SparseCells:
         X, m = self.X[:, : self._m].tocoo(), self._m
         known = ~np.isnan(X.data)
         sums = np.bincount(X.col[known], X.data[known], minlength=m)
-        return _means(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
+        return means_of_known(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
 
     def fill(self, means: Array) -> None:
         """Every missing cell becomes the mean of its column."""
@@ -257,7 +276,7 @@ class SparseCells:
         return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-def _means(sums: Array, counts: Array) -> Array:
+def means_of_known(sums: NDArray[Any], counts: NDArray[np.integer]) -> Array:
     """Means of columns; that of all known cells where a column has none."""
     overall = float(sums.sum()) / max(int(counts.sum()), 1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_array
@@ -85,6 +86,20 @@ class MemoryData:
     def without_features(self) -> MemoryData:
         """One empty column in place of X."""
         return MemoryData(sparse.csr_array((self.shape[0], 1), dtype=self.dtype), self.backend, 0.0)
+
+    def transposed(self) -> MemoryData:
+        """X'."""
+        X = self._blocks["X"]
+        return MemoryData(X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T, self.backend, self.largest)
+
+    def as_float64(self) -> MemoryData:
+        """X in float64."""
+        return MemoryData(self._blocks["X"].astype(np.float64), self.backend, self.largest)
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Some rows of a block, dense, in float64."""
+        some = self._blocks[block][rows].astype(np.float64)
+        return some.toarray() if sparse.issparse(some) else some
 
     def on_host(self) -> Matrix:
         """X itself."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspnmf._threads import spread
@@ -86,6 +87,10 @@ class MemoryRows:
             codes, self._pending = self._U, 0.0
         for group in self._groups():
             yield codes[group]
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows."""
+        return self.codes[rows].astype(np.float64)
 
     def restore_codes(self, blocks: Iterable[Array]) -> Array:
         """Codes for `begin`, from blocks of rows in their order."""
@@ -195,12 +200,8 @@ class MemoryRows:
         w = self._newton
         parts = self._spread(_kernels().project, 3 * self.sweep_cost, (self._U, self._D, w["g"], w["z"]))
         total = [_total(parts, which) for which in range(4)]
-        z, D = w["z"], self._D
-        return (
-            Slope(total[0], total[2], total[3], self._operators.between(z, z)),
-            total[1],
-            self._operators.between(D, z),
-        )
+        z, between = w["z"], self._operators.between
+        return Slope(total[0], total[2], total[3], between(z, z)), total[1], between(self._D, z)
 
     def combine(self, tau: float, stretch: float = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""

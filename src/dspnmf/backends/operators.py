@@ -12,8 +12,8 @@ from dspnmf.backends.row_model import Operator, RowModel
 from dspnmf.backends.small_arrays import as_matrix
 
 VARYING = (
-    "A curve of operator {j} couples components (it is a k x k matrix), but the operator's diagonal differs from row to "
-    "row: give the diagonal of the curve alone (an array of k numbers), and leave the rest to the pull."
+    "A curve of operator {j} couples components (it is a k x k matrix), but the operator's diagonal differs from row "
+    "to row: give the diagonal of the curve alone (an array of k numbers), and leave the rest to the pull."
 )
 SECOND = (
     "Operators {i} and {j} both have a diagonal that differs from row to row, and only one may enter the curvature: "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array, Matrix, SmallArray
 from dspnmf.backends.protocol import Backend, Capability, Data
@@ -38,6 +39,18 @@ class PlainData:
     def without_features(self) -> Data:
         """Refused."""
         self._refuse("operators", "a method that looks at operators only")
+
+    def transposed(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix", "its transpose")
+
+    def as_float64(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix", "X in another precision")
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Refused."""
+        self._refuse("batches", "some rows of X in memory")
 
     def on_host(self) -> Matrix:
         """Refused."""

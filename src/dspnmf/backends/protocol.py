@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray
 from dspnmf.backends.row_model import Block, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
@@ -64,6 +65,9 @@ class Rows(Protocol):
 
     def save_codes(self, codes: Codes | None = None) -> Iterator[Array]:
         """Codes for the host (n x k), in blocks of rows: those given, or the current ones, all steps taken."""
+
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows for the host, in float64 (capability "batches")."""
 
     def restore_codes(self, blocks: Iterable[Array]) -> Codes:
         """Codes for `begin`, from blocks of rows of the host in their order."""
@@ -137,7 +141,9 @@ class ConjugateGradientRows(Rows, Protocol):
 class MultiplicativeRows(Rows, Protocol):
     """What multiplicative rules ask of rows in addition."""
 
-    def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
+    def map(
+        self, rule: Callable[[Array, Array, Array], Array], model: RowModel
+    ) -> tuple[Array, Array, tuple[Array, ...]]:
         """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
 
         `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
@@ -183,6 +189,15 @@ class Data(Protocol):
     def without_features(self) -> Data:
         """One empty column in place of X, for methods that look at operators only."""
 
+    def transposed(self) -> Data:
+        """X' (capability "whole matrix")."""
+
+    def as_float64(self) -> Data:
+        """X in float64 (capability "whole matrix")."""
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Some rows of a block for the host, dense, in float64 (capability "batches")."""
+
     def on_host(self) -> Matrix:
         """X as a NumPy array or CSR matrix (capability "graphs")."""
 
@@ -214,3 +229,51 @@ class Backend(Protocol):
 
     def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
         """``Z V``, where the user's codes Z are."""
+
+
+class OptionalData:
+    """Refusals of what `Data` offers by capability: a base of classes that have not all of them.
+
+    Estimators ask `check_backend` first, so these are met only by code that did not.
+    """
+
+    backend: Backend
+
+    def _refuse(self, capability: Capability) -> NoReturn:
+        raise NotImplementedError(f"X is {self.backend.name}, which is not capable of {capability!r}.")
+
+    def widened(self, name: str, columns: Matrix) -> Data:
+        """Refused."""
+        self._refuse("features")
+
+    def with_unit_rows(self, scale: float) -> Data:
+        """Refused."""
+        self._refuse("features")
+
+    def without_features(self) -> Data:
+        """Refused."""
+        self._refuse("operators")
+
+    def on_host(self) -> Matrix:
+        """Refused."""
+        self._refuse("graphs")
+
+    def column_means(self) -> Array:
+        """Refused."""
+        self._refuse("missing")
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Refused."""
+        self._refuse("batches")
+
+    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
+        """Refused."""
+        self._refuse("svd")
+
+    def transposed(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix")
+
+    def as_float64(self) -> Data:
+        """Refused."""
+        self._refuse("whole matrix")

@@ -110,7 +110,7 @@ class Ties(NamedTuple):
     lengths: Array | None = None  # k
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Completion:
     """How missing cells of new rows are completed: by U V, at first by the means of their columns.
 

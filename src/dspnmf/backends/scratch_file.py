@@ -1,4 +1,4 @@
-"""Arrays that need no memory: in files without a name, mapped, and forgotten when a block of them is done with."""
+"""Arrays on disk in place of memory: in unnamed files, mapped, their pages released when a block has been used."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 
 
-class Shelf:
-    """A folder for such arrays; each one is gone with the last reference to it, or with the process."""
+class ScratchFolder:
+    """Where such arrays lie; each one is gone with the last reference to it, or with the process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,8 +33,8 @@ class Shelf:
         self._maps.add(pages)
         return np.frombuffer(pages, dtype).reshape(shape)
 
-    def forget(self) -> None:
-        """Let what was touched leave this process's memory; the system writes it to disk when it likes."""
+    def release_pages(self) -> None:
+        """Let what was touched leave this process's memory; the system writes it to disk in its own time."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for pages in self._maps:
                 pages.madvise(mmap.MADV_DONTNEED)

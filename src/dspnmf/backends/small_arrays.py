@@ -91,7 +91,7 @@ class Host:
 HOST = Host()
 
 
-# -- by the type of the argument: NumPy arrays, or tensors (which are never named here, so Torch is not imported) -------
+# -- by the type of the argument: NumPy arrays, or tensors (which are never named here, so Torch is not imported) ------
 
 
 def dot(A: SmallArray, B: SmallArray) -> Scalar:
@@ -136,7 +136,7 @@ def with_rows(A: SmallArray, rows: slice, part: SmallArray) -> SmallArray:
     return copy
 
 
-# -- NumPy --------------------------------------------------------------------------------------------------------------
+# -- NumPy -------------------------------------------------------------------------------------------------------------
 
 
 def best_step(c: Any, end: float = 1.0) -> float:

@@ -1,4 +1,4 @@
-"""The command line. It talks; what it shows is computed elsewhere."""
+"""The command line: options, messages and progress; results are computed by `dspnmf.workflow` and `dspnmf.paper`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dspnmf.cli import data, fit, report, reproduce, select
+from dspnmf.cli import data, fit, reproduce, select
 
 app = typer.Typer(
     name="dspnmf",
@@ -16,6 +16,6 @@ app = typer.Typer(
 app.command("fit", epilog=fit.FIT_EXAMPLES)(fit.fit)
 app.command("transform", epilog=fit.TRANSFORM_EXAMPLES)(fit.transform)
 app.command("select", epilog=select.EXAMPLES)(select.select)
-app.command("report", epilog=report.EXAMPLES)(report.report)
+app.command("report", epilog=fit.REPORT_EXAMPLES)(fit.report)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.add_typer(data.app, name="data")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from joblib import cpu_count
@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from dspnmf import datasets
-from dspnmf.cli._errors import FILES, told, translated
 from dspnmf.cli.data import DataDir
+from dspnmf.cli.error_messages import FILE_ERRORS, errors_as_messages
 from dspnmf.paper.reproduce import Comparison, prepare
 from dspnmf.paper.runner import Progress
 from dspnmf.report import write_reproduction
@@ -30,7 +30,7 @@ Examples:
   dspnmf reproduce --sets Wine,Digits
 """
 _KEPT = "Every run that had ended is kept: start the same command again to continue."
-_PAUSE = 15.0  # seconds between two lines, where the output is no terminal
+_PAUSE = 15.0  # seconds between two lines, where the output is not a terminal
 
 
 def reproduce(
@@ -42,17 +42,17 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one a core.")] = None,
     sets: Annotated[str | None, typer.Option(help="Data sets, by name with commas; by default all.")] = None,
 ) -> None:
-    """Run the paper's comparison and write its tables and figures, ours beside the published values.
+    """Run the paper's comparison and write its tables and figures, ours next to the published values.
 
     Interrupt it whenever you like: the same command goes on with the runs that are missing.
     """
     names = None if sets is None else _names(sets)
     try:
-        with told():
+        with errors_as_messages(options={"data_dir": "--data-dir", "sets": "--sets"}):
             _check_page()
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
-        _say_absent(comparison)
-        with told(FILES, then=_KEPT):
+        _print_absent(comparison)
+        with errors_as_messages(FILE_ERRORS, advice=_KEPT):
             _run(comparison, jobs or cpu_count())
             results, tables, summary = comparison.write()
             page = out / "index.html"
@@ -67,93 +67,70 @@ def reproduce(
 
 
 def _check_page() -> None:
-    """What the page needs is missed before the work, not after it."""
+    """Refuse to start where the page could not be written at the end."""
     if find_spec("jinja2") is None:
         raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".')
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The names in a list with commas, if there are such data sets."""
+    """Names of data sets from a list with commas."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if unknown := [name for name in names if name not in datasets.names()]:
-        allowed = ", ".join(datasets.names())
-        raise typer.BadParameter(f"{unknown[0]!r} is no data set: choose from {allowed}.", param_hint="--sets")
-    if not names:
-        raise typer.BadParameter(f"{text!r} names no data set: choose from {', '.join(datasets.names())}.")
+    unknown = [name for name in names if name not in datasets.names()]
+    if unknown or not names:
+        wrong = f"There is no data set {unknown[0]!r}" if unknown else f"{text!r} names no data set"
+        raise typer.BadParameter(f"{wrong}: choose from {', '.join(datasets.names())}.", param_hint="--sets")
     return names
 
 
-def _say_absent(comparison: Comparison) -> None:
-    """Name what cannot be run, before the work."""
+def _print_absent(comparison: Comparison) -> None:
+    """Print which data sets cannot be run, and why."""
     for name, reason in comparison.absent.items():
-        typer.echo(f"Without {name}: {translated(reason)}", err=True)
+        typer.echo(f"Without {name}: {reason}", err=True)
     if comparison.absent:
         typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
 
 
 def _run(comparison: Comparison, jobs: int) -> None:
-    """Run what is missing and tell how far it is."""
+    """Run what is missing and show the progress."""
     missing, total = comparison.missing(), len(comparison.runs)
     typer.echo(f"{total} runs, {total - missing} of them done before; {jobs} at a time; results in {comparison.out}")
     if missing:
-        with (_bar if sys.stdout.isatty() else _lines)(total, total - missing) as watch:
+        with _progress_shown(total, total - missing) as watch:
             comparison.run(jobs, watch)
 
 
-class _Watch(Protocol):
-    """Told after every run."""
-
-    def __call__(self, progress: Progress) -> None: ...
-
-
 @contextmanager
-def _bar(total: int, done: int) -> Iterator[_Watch]:
-    """A bar in a terminal."""
-    left, console = _Left(done), Console()
+def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None]]:
+    """A function to be called after every run: it moves a bar in a terminal, and prints lines elsewhere."""
+    terminal, begin = sys.stdout.isatty(), time.monotonic()
+    console, printed = Console(), begin
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    with Bar(*columns, console=console) as bar:
+    with Bar(*columns, console=console, disable=not terminal) as bar:
         task = bar.add_task("starting", total=total, completed=done, left="")
 
         def watch(progress: Progress) -> None:
+            nonlocal printed
+            run, now = progress.run, time.monotonic()
             if progress.error is not None:
-                console.print(_failed(progress), markup=False, highlight=False, soft_wrap=True)
-            now = f"{progress.run.dataset}, {progress.run.method}"
-            bar.update(task, completed=progress.done, description=now, left=left.after(progress))
+                what = f"{run.method} on {run.dataset}, rank {run.rank}, run {run.repeat + 1} ({run.experiment})"
+                error = progress.error.partition("\n")[0]
+                console.print(f"Failed: {what}: {error}", markup=False, highlight=False, soft_wrap=True)
+            left = _duration((now - begin) / max(1, progress.done - done) * (progress.total - progress.done))
+            text = f"about {left} left"
+            bar.update(task, completed=progress.done, description=f"{run.dataset}, {run.method}", left=text)
+            if not terminal and (now - printed >= _PAUSE or progress.done == total):
+                printed = now
+                typer.echo(f"{progress.done} of {total} runs, {text}")
 
         yield watch
 
 
-@contextmanager
-def _lines(total: int, done: int) -> Iterator[_Watch]:
-    """A line from time to time, where there is no terminal."""
-    left, said = _Left(done), time.monotonic()
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it.
 
-    def watch(progress: Progress) -> None:
-        nonlocal said
-        if progress.error is not None:
-            typer.echo(_failed(progress))
-        if time.monotonic() - said >= _PAUSE or progress.done == total:
-            said = time.monotonic()
-            typer.echo(f"{progress.done} of {total} runs, {left.after(progress)}")
-
-    yield watch
-
-
-def _failed(progress: Progress) -> str:
-    """A failed run in one line."""
-    run, error = progress.run, (progress.error or "").partition("\n")[0]
-    return f"Failed: {run.method} on {run.dataset}, rank {run.rank}, run {run.repeat + 1} ({run.experiment}): {error}"
-
-
-class _Left:
-    """How long it will take, from how long it took."""
-
-    def __init__(self, done: int) -> None:
-        self._begin, self._before = time.monotonic(), done
-
-    def after(self, progress: Progress) -> str:
-        """In words."""
-        each = (time.monotonic() - self._begin) / max(1, progress.done - self._before)
-        seconds = each * (progress.total - progress.done)
-        amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else ""
-        return f"about {amount or f'{seconds / 3600:.1f} h'} left"
+    >>> _duration(99), _duration(600), _duration(7200)
+    ('99 s', '10 min', '2.0 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,15 +1,20 @@
-"""The family behind one scikit-learn interface."""
+"""The family behind one scikit-learn interface, and what an estimator of your own is made of."""
 
+from dspnmf.estimators.base import Problem
+from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.frnmf import FRNMF
 from dspnmf.estimators.gdnmf import GDNMF
-from dspnmf.estimators.gnmf import GNMF, NPNMF
+from dspnmf.estimators.gnmf import GNMF
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.npe import NPE
+from dspnmf.estimators.npnmf import NPNMF
+from dspnmf.estimators.nsnmf import NSNMF
 from dspnmf.estimators.onmf import ONMF
+from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.sdnmf import SDNMF
 from dspnmf.estimators.spnmf import SPNMF
-from dspnmf.estimators.symnmf import NSNMF, SymNMF
+from dspnmf.estimators.symnmf import SymNMF
 
 __all__ = [
     "DSPNMF",
@@ -23,5 +28,8 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "ComponentFactorization",
+    "Problem",
     "SymNMF",
+    "parameter",
 ]

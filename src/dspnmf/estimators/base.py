@@ -7,11 +7,16 @@ the same codes up to their unit. With `code` the unit of the codes, codes U and 
 
 Where XX' is preserved, ``code = scale / sqrt(lam)``, which makes alpha_solver = alpha scale^2. The objective of the
 user is `Problem.unit` times the solver's. `scale` is a power of two: multiplying by it rounds nothing.
+
+A method says what it minimises in `problem`; everything else here serves all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,106 +26,87 @@ from sklearn.utils import check_random_state
 
 from dspnmf import _validation
 from dspnmf._threads import team
-from dspnmf._validation import AUTO_OR_COUNT, FLAG, Allowed, either, number, one_of, whole
-from dspnmf.backends import Rows
-from dspnmf.backends.dispatch import MEMORY, Place, as_rows, place_of
-from dspnmf.backends.incomplete import Incomplete, IncompleteRows
-from dspnmf.backends.row_model import Array
-from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, codes_path, delivered, refuse
-from dspnmf.estimators.progress import say
+from dspnmf._typing import Array, ArrayLike, Codes
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
+from dspnmf.backends import backend_for
+from dspnmf.backends.protocol import Backend, Capability, Data, Rows
+from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered, refuse
+from dspnmf.estimators.parameters import check_all, parameter
+from dspnmf.estimators.progress import log_line
+from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import Objective
-from dspnmf.solvers import multiplicative as rules
-from dspnmf.solvers import start
-from dspnmf.solvers.loop import Completing, Descent, Hals, NewtonCG, Stopping, Update, first, proceed
+from dspnmf.solvers import multiplicative, start
+from dspnmf.solvers.descent import Descent
+from dspnmf.solvers.hals import Hals
+from dspnmf.solvers.loop import Stopping, Update, iterate
+from dspnmf.solvers.newton_cg import NewtonCG
 
-RULES = {"mm": rules.guaranteed, "paper": rules.printed, "paper-appendix": rules.appendix}
-__all__ = ["Factorization", "Problem", "Run"]
-SOLVERS = ("auto", "newton-cg", "hals", *RULES)
-INITS = ("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
+RULES = {
+    "mm": multiplicative.guaranteed,
+    "paper": multiplicative.printed,
+    "paper-appendix": multiplicative.appendix,
+}
+SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
+INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
+INNER_ITER = AUTO_OR_COUNT
+RandomState = int | np.integer[Any] | np.random.RandomState | None
 
 
 class Problem(NamedTuple):
     """What is minimised, over which rows, in the solver's units."""
 
+    data: Data
     rows: Rows
     objective: Objective
     unit: float  # the user's objective over the solver's
     code: float  # the user's codes over the solver's
     published: Objective | None = None  # what the published rule was derived for, where that is another objective
-    place: Place = MEMORY  # where X lives
+    details: Mapping[str, Any] = {}  # what the method wants to know again when the fit is done
 
 
+@dataclass(eq=False, repr=False)
 class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the family: a fit. A method says what it minimises (`_problem`), what its errors are, what it learned."""
+    """Base of the family: a fit. A method says what it minimises (`problem`) and what it learned.
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        "n_components": whole(1),
-        "solver": one_of(*SOLVERS),
-        "init": one_of(*INITS),
-        "n_init": whole(1),
-        "max_iter": whole(1),
-        "tol": number(0),
-        "inner_iter": AUTO_OR_COUNT,
-        "normalize": FLAG,
-        "verbose": either(FLAG, whole(0)),
-    }
+    Parameters that only some methods have (`solver`, `init`, `n_init`, `inner_iter`, `normalize`) are declared by them.
+    """
 
-    _rules: ClassVar[Mapping[str, rules.Factor]] = RULES
-    _anywhere: ClassVar[bool] = False  # whether X may live outside this machine's memory
+    n_components: int = parameter(10, whole(1), positional=True)
+    max_iter: int = parameter(200, whole(1))
+    tol: float = parameter(1e-4, number(0))
+    random_state: RandomState = parameter(None)
+    verbose: int = parameter(0, either(FLAG, whole(0)))
 
-    def __init__(
-        self,
-        n_components: int,
-        solver: str,
-        init: str,
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        inner_iter: int | str,
-        normalize: bool,
-        random_state: Any,
-        verbose: int,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.inner_iter = inner_iter
-        self.normalize = normalize
-        self.random_state = random_state
-        self.verbose = verbose
+    _rules: ClassVar[Mapping[str, multiplicative.Factor]] = RULES
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        W: Any = None,
-        H: Any = None,
+        X: ArrayLike,
+        y: ArrayLike = None,
+        W: ArrayLike = None,
+        H: ArrayLike = None,
         *,
-        checkpoint: Any = None,
+        checkpoint_path: str | Path | None = None,
         checkpoint_every: float = 60.0,
-        codes: Any = None,
+        codes_path: str | Path | None = None,
     ) -> Self:
         """Learn the components of X.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative data; float32 stays float32. A memory map above 1 GiB, a Zarr array or an HDF5 dataset is read
-            in slabs and never held in memory.
+            Non-negative data; float32 stays float32. Data too large for memory are read in slabs, and tensors and
+            arrays of a cluster stay where they are (see the page on scaling).
         y : array-like of shape (n_samples,), optional
             Ignored, except by methods that learn from labels.
         W, H : array-like of shape (n_samples, n_components) and (n_components, n_features), optional
             Start for ``init="custom"``.
-        checkpoint : path, optional
+        checkpoint_path : path, optional
             File the fit's state is written to. A fit that was killed goes on from there when it is called again with
             the same arguments. The file is removed when the fit is done, and one of another fit is refused.
         checkpoint_every : float, default=60.0
             Seconds between two writes; 0: after every iteration.
-        codes : path, optional
+        codes_path : path, optional
             File (.npy) the codes are written to when the fit is done; while X is read from a file, everything of their
             size lies on that disk too. `fit_transform` then returns the codes as a read-only memory map.
 
@@ -128,26 +114,28 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         -------
         self
         """
-        self.fit_transform(X, y, W=W, H=H, checkpoint=checkpoint, checkpoint_every=checkpoint_every, codes=codes)
+        self.fit_transform(
+            X, y, W=W, H=H, checkpoint_path=checkpoint_path, checkpoint_every=checkpoint_every, codes_path=codes_path
+        )
         return self
 
     @with_callbacks
     def fit_transform(
         self,
-        X: Any,
-        y: Any = None,
-        W: Any = None,
-        H: Any = None,
+        X: ArrayLike,
+        y: ArrayLike = None,
+        W: ArrayLike = None,
+        H: ArrayLike = None,
         *,
-        checkpoint: Any = None,
+        checkpoint_path: str | Path | None = None,
         checkpoint_every: float = 60.0,
-        codes: Any = None,
+        codes_path: str | Path | None = None,
     ) -> Array:
         """Learn the components of X and return its codes.
 
         Parameters
         ----------
-        X, y, W, H, checkpoint, checkpoint_every, codes
+        X, y, W, H, checkpoint_path, checkpoint_every, codes_path
             As in `fit`.
 
         Returns
@@ -155,108 +143,140 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         Z : ndarray of shape (n_samples, n_components)
             Non-negative codes, ``X ~ Z @ components_``.
         """
-        _validation.check_parameters(self, self._allowed)
-        keeper = Checkpoint(checkpoint, checkpoint_every)
-        path = codes_path(codes, X, keeper)
-        place = place_of(X).storing(path)
-        _validation.check_place(self, place, everywhere=self._anywhere)
-        X, largest = place.check(self, X, reset=True)
-        if self.init == "custom":
-            W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
-        else:
-            _validation.check_no_start(W, H, self.init)
-        if self.init.startswith("nndsvd"):
-            _validation.check_rank_for_svd(self.init, self.n_components, X.shape)
-        if isinstance(X, Incomplete):
-            refuse(self, "its completed cells are not in a checkpoint: fill X first", checkpoint=checkpoint)
-        scale = float(2.0 ** np.round(np.log2(largest))) if largest > 0 else 1.0
-        problem = self._problem(X, y, scale)._replace(place=place)
-        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, W, H)
-        root = self._init_callback_context(max_subtasks=self.n_init)
+        check_all(self)
+        keeper = Checkpoint(checkpoint_path, checkpoint_every)
+        path = checked_codes_path(codes_path, X, keeper)
+        backend = backend_for(X).storing(path)
+        _validation.check_backend(self, backend, self._needs())
+        with unchanged_on_error(self):
+            return self._fit(backend, X, y, (W, H), keeper, path)
+
+    def _fit(
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None
+    ) -> Array:
+        """The fit, after the checks that need nothing but parameters."""
+        data = backend.check(self, X, reset=True)
+        given = self._checked_start(given, data)
+        scale = float(2.0 ** np.round(np.log2(data.largest))) if data.largest > 0 else 1.0
+        problem = self.problem(data, y, scale)
+        update = self._update(problem)
+        if problem.rows.completes:
+            refuse(self, "its completed cells are not in a checkpoint: fill X first", checkpoint_path=keeper.path)
+        if not update.resumable:
+            refuse(self, "its rule cannot be resumed", checkpoint_path=keeper.path)
+        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, *given)
+        root = self._init_callback_context(max_subtasks=self._n_init)
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            run = self._settle(problem, self._best_run(X, problem, (W, H), root, keeper))
-            attributes = self._fitted(problem, run)
-        for name, value in attributes.items():
-            setattr(self, name, value)
+            run = self._settle(problem, self._best_run(X, problem, given, root, keeper))
+            attributes, rows, codes = self._finished(problem, run)
+        self._replace_fitted(attributes)
         root.call_on_fit_task_end(estimator=self, X=X)
         if not run.converged and self.tol > 0:
             change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        Z = delivered(place, problem.rows, place.in_units(run.codes, self._unit), path)
+        Z = delivered(backend, rows, codes, path)
         keeper.remove()
         return Z
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        """The objective in the solver's units."""
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """What is minimised, in the solver's units: the one thing every method must say."""
         raise NotImplementedError
 
-    def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
+    def _needs(self) -> dict[Capability, str]:
+        """Capabilities of a backend that a fit needs, each with what asks for it in words."""
+        init = getattr(self, "init", "random")
+        return {"svd": f"init={init!r}"} if init.startswith("nndsvd") else {}
+
+    def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         """Fitted attributes that follow from the terms' exact values, or from the state."""
         raise NotImplementedError
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        """Fitted attributes beside those every factorization has; `_unit` is that of the codes."""
-        raise NotImplementedError
+        """Fitted attributes in addition to those every factorization has."""
+        return {}
+
+    def _units(self, problem: Problem, s: State) -> Array:
+        """The user's codes over the solver's, for every component."""
+        return np.full(problem.rows.k, problem.code)
 
     # -- the fit ---------------------------------------------------------------------------------------------------
 
+    def _replace_fitted(self, attributes: Mapping[str, Any]) -> None:
+        """Fitted attributes are replaced together; those of an earlier fit that this one does not have go."""
+        kept = ("n_features_in_", "feature_names_in_", *attributes)
+        for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
+            delattr(self, name)
+        self.__dict__.update(attributes)
+
+    @property
+    def _n_init(self) -> int:
+        return int(getattr(self, "n_init", 1))
+
+    def _checked_start(self, given: Start, data: Data) -> Start:
+        """W and H, if they are the start."""
+        init = getattr(self, "init", "random")
+        if init == "custom":
+            return _validation.check_start(*given, data.shape, self.n_components, data.largest)
+        _validation.check_no_start(*given, init)
+        if init.startswith("nndsvd"):
+            _validation.check_rank_for_svd(init, self.n_components, data.shape)
+        return None, None
+
     def _solver_for(self, problem: Problem) -> str:
         """The solver the parameters name; "auto" takes newton-cg where rows are coupled and in one memory."""
-        if self.solver != "auto":
-            return self.solver
-        near = problem.place.solvers is None or problem.place.solvers[0] == "newton-cg"
+        solver = getattr(self, "solver", "auto")
+        if solver != "auto":
+            return str(solver)
+        near = problem.data.backend.solvers[0] == "newton-cg"
         return "newton-cg" if near and problem.objective.coupled else "hals"
 
     def _update(self, problem: Problem) -> Update:
         """What one iteration of a new start does."""
-        inner, name = None if self.inner_iter == "auto" else int(self.inner_iter), self._solver_for(problem)
-        update: Update = Descent(NewtonCG(inner) if name == "newton-cg" else Hals(inner))
+        name, inner = self._solver_for(problem), getattr(self, "inner_iter", "auto")
         if name in self._rules:
-            update = rules.Multiplicative(self._rules[name], problem.published)
-        if isinstance(problem.rows, IncompleteRows):
-            problem.rows.restart()
-            return Completing(update)
-        return update
+            return multiplicative.Multiplicative(self._rules[name], problem.published)
+        effort = None if inner == "auto" else int(inner)
+        return Descent(NewtonCG(effort) if name == "newton-cg" else Hals(effort))
 
-    def _start(self, X: Any, problem: Problem, given: tuple[Any, Any], rng: np.random.RandomState) -> tuple[Any, Array]:
-        """Codes and V' in the solver's units; features beyond those of X begin at random."""
-        rows, m = problem.rows, X.shape[1]
-        mean = as_rows(X, 1).mean() / rows.scale
+    def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
+        """Codes and V' in the solver's units; features in addition to those of X begin at random."""
+        data, rows, m = problem.data, problem.rows, problem.data.shape[1]
+        init, mean = getattr(self, "init", "random"), data.mean() / rows.scale
         drawn, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
-        if self.init == "custom":
+        if init == "custom":
             W, H = given
             Vt[:m] = H.T * (problem.code / rows.scale)
             return np.array(W / problem.code, dtype=rows.dtype, order="C"), Vt
-        if self.init == "random":
+        if init == "random":
             U = rows.draw(drawn)
         else:
-            whole = rows.completed if isinstance(rows, IncompleteRows) else X
-            U, Vt[:m] = start.nndsvd(whole, rows.k, self.init.removeprefix("nndsvd"), mean, rows.scale, rng, rows.dtype)
-        if self.solver.startswith("paper"):
+            U, Vt[:m] = start.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
+        if getattr(self, "solver", "auto").startswith("paper"):
             factor = float(np.sqrt(rows.scale) / problem.code)
         else:
             rows.begin(U)
             factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
-        return problem.place.scaled(U, float(rows.dtype.type(factor))), Vt / factor
+        return rows.scaled(U, float(rows.dtype.type(factor))), Vt / factor
 
-    def _best_run(self, X: Any, problem: Problem, given: tuple[Any, Any], root: Any, keeper: Checkpoint) -> Run:
+    def _best_run(self, X: ArrayLike, problem: Problem, given: Start, root: Any, keeper: Checkpoint) -> Run:
         """The best of `n_init` descents, from the beginning or from where a killed fit stood."""
         rows, point = problem.rows, keeper.load(problem.rows)
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        for start_number in range(point.start if point else 0, self.n_init):
+        for start_number in range(point.start if point else 0, self._n_init):
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
             update = self._update(problem)
+            rows.restart()
             if point is None:
-                codes, Vt = self._start(X, problem, given, rng)
+                codes, Vt = self._start(problem, given, rng)
                 rows.begin(codes)
-                value, s = first(rows, problem.objective, Vt)
+                value, s = update.begin(rows, problem.objective, Vt)
                 point = Point(start_number, s, [value], {}, rng.get_state(), best)
-            elif isinstance(update, Descent):
-                update.recall(point.memory)
+            else:
+                update.restore(point.memory)
             run = self._descend(X, problem, update, context, keeper, point)
             context.call_on_fit_task_end(estimator=self, X=X)
             best, point = run.better(best, rows.small), None
@@ -264,19 +284,21 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows.begin(best.codes)
         return best
 
-    def _descend(self, X: Any, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point) -> Run:
-        """Iterate until converged, out of iterations, or told to stop by a callback."""
+    def _descend(
+        self, X: ArrayLike, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point
+    ) -> Run:
+        """Iterate until converged, out of iterations, or stopped by a callback."""
         rows, objective = problem.rows, problem.objective
         done = Stopping(self.tol, objective.resolution)
         s, history, converged, stop = point.state, point.history, False, False
-        steps = proceed(rows, objective, history[-1], s, update)
+        steps = iterate(rows, objective, update, history[-1], s)
         next(steps)
         for iteration in range(len(history), self.max_iter + 1):
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, X=X)
             value, s = next(steps)
             history.append(value)
-            self._say(iteration, value * problem.unit)
+            self._log(iteration, value * problem.unit)
             converged = done(history[-2], value)
             stop = task.call_on_fit_task_end(
                 estimator=self,
@@ -285,18 +307,17 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             )
             if converged or stop or iteration == self.max_iter:
                 break
-            memory = update.memory if isinstance(update, Descent) else {}
-            keeper.save(rows, point._replace(state=s, memory=memory))
+            keeper.save(rows, point._replace(state=s, memory=update.memory))
         return Run(rows.codes, s, history, converged or bool(stop))
 
     def _settle(self, problem: Problem, run: Run) -> Run:
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
         rows, model = problem.rows, problem.objective.model(run.state)
         rows.release()
-        if isinstance(rows, IncompleteRows):
-            rows.complete(run.state.Vt)
+        if rows.completes:
+            rows.refresh(run.state.Vt)
             return run
-        if self.solver in self._rules or model.pulls:
+        if self._solver_for(problem) in self._rules or model.pulls:
             return run
         codes = rows.solve(model)
         rows.begin(codes)
@@ -306,18 +327,24 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows.begin(run.codes)
         return run
 
-    def _say(self, iteration: int, value: float) -> None:
-        """Progress for `verbose` (every `verbose`-th iteration), through the logger "dspnmf"."""
+    def _log(self, iteration: int, value: float) -> None:
+        """Progress for `verbose` (every `verbose`-th iteration)."""
         if self.verbose and iteration % int(self.verbose) == 0:
-            say(f"iteration {iteration}: objective {value:.6e}")
+            log_line(f"iteration {iteration}: objective {value:.6e}")
+
+    def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
+        """Fitted attributes, and the rows and codes that go to the user."""
+        attributes = self._fitted(problem, run)
+        unit = self._units(problem, run.state.on_host(problem.rows.small))
+        return attributes, problem.rows, problem.rows.scaled(run.codes, unit)
 
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = run.state if run.state.offsets else run.state.with_sums(*rows.sums())
+        s = run.state if rows.completes else run.state.with_sums(*rows.sums())
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
-        value = sum(w * v for w, v in zip(objective.weights, values, strict=True) if w > 0)
+        value = sum(objective.weights[name] * v for name, v in values.items() if objective.weights[name] > 0)
         return {
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
@@ -341,12 +368,38 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return tags
 
 
-def exact_values(rows: Rows, objective: Objective, s: State) -> list[float]:
+Start = tuple[ArrayLike, ArrayLike]  # W and H
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether a KeyboardInterrupt began a chain of errors: compiled code turns one into a SystemError."""
+    while isinstance(error, SystemError):
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
+
+
+@contextmanager
+def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the estimator as it was."""
+    held = vars(estimator)
+    before = dict(held)
+    try:
+        yield
+    except BaseException as error:
+        callbacks = {name: value for name, value in held.items() if name.startswith(("_skl_", "_callback_"))}
+        held.clear()
+        held.update(before | callbacks)
+        if _is_interrupt(error):
+            raise KeyboardInterrupt from None
+        raise
+
+
+def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
     """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
     lost = 1e-9 if rows.dtype == np.float64 else 1e-4
-    values = []
-    for term, offset in zip(objective.terms, (*s.offsets, *[0.0] * len(objective.terms)), strict=False):
-        (value,) = rows.small.fetch([term.value(s) + offset])
+    values = {}
+    for name, term in objective.terms.items():
+        (value,) = rows.small.fetch([term.value(s)])
         exact = term.exact(s, rows) if value < lost * term.norm2 else None
-        values.append(max(value, 0.0) if exact is None else float(exact))
+        values[name] = max(value, 0.0) if exact is None else float(exact)
     return values

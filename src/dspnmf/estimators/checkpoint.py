@@ -2,7 +2,7 @@
 
 The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, V' of
 the other runs, and what says which fit it belongs to: an identity, and sums over the rows of X with fixed random
-weights. It is complete at every moment, because a new one is written beside it and then takes its place. A fit called
+weights. It is complete at every moment, because a new one is written next to it and then takes its place. A fit called
 again with the same arguments goes on where the file was written, and ends where it would have ended undisturbed. A file
 of another fit, or one that is damaged, is refused and left alone.
 """
@@ -23,12 +23,13 @@ import numpy as np
 from scipy import sparse
 
 from dspnmf._atomic_files import complete, write_array
-from dspnmf.backends import Rows
-from dspnmf.backends.dispatch import Place
-from dspnmf.backends.row_model import GROUP, Array, RandomCodes
+from dspnmf._typing import Array, ArrayLike, Codes
+from dspnmf.backends.dispatch import path_of
+from dspnmf.backends.protocol import Backend, Rows
+from dspnmf.backends.row_model import GROUP, RandomCodes
 from dspnmf.backends.small_arrays import Small
+from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import Objective
 
 _MEMBERS = ("Vt", "P", "Q")
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
@@ -38,7 +39,7 @@ _UNLIKE = ("verbose", "forget_factor")  # parameters that do not change a fit
 class Run(NamedTuple):
     """One descent from one start, in the solver's units."""
 
-    codes: Any
+    codes: Codes
     state: State
     history: list[float]
     converged: bool
@@ -72,8 +73,8 @@ class Point(NamedTuple):
 class Checkpoint:
     """The file of one fit; without a path it does nothing."""
 
-    def __init__(self, path: Any, every: float) -> None:
-        self.path = in_a_folder("checkpoint", path)
+    def __init__(self, path: str | Path | None, every: float) -> None:
+        self.path = in_a_folder("checkpoint_path", path)
         if not (isinstance(every, int | float) and 0 <= every < math.inf) or isinstance(every, bool):
             raise ValueError(f"checkpoint_every={every!r} is not allowed: it must be a number of seconds >= 0.")
         self._every = every
@@ -82,9 +83,9 @@ class Checkpoint:
         self._fingerprint: Array = np.empty((0, 0))
 
     def identify(self, estimator: Any, solver: str, rows: Rows, objective: Objective, *given: Any) -> None:
-        """Say which fit this is: method, parameters, data, and what was given beside them (y, W, H).
+        """Say which fit this is: method, parameters, data, and what else was given (y, W, H).
 
-        `solver` is the one that runs: "auto" is another one elsewhere, and none can go on from another's memory.
+        `solver` is the one that runs: "auto" depends on the backend, and no solver can resume from another's memory.
         """
         if self.path is None:
             return
@@ -97,8 +98,8 @@ class Checkpoint:
             "solver": solver,
             "shape of X": list(rows.shape),
             "dtype of X": str(rows.dtype),
-            "norms of X": [float(term.norm2) for term in objective.terms],
-            "weights": list(objective.weights),
+            "norms of X": [float(term.norm2) for term in objective.terms.values()],
+            "weights": list(objective.weights.values()),
             "unit of X": float(rows.scale),
             "y, W, H": [_shown(value) for value in given],
             "version of dspnmf": __version__,
@@ -120,18 +121,19 @@ class Checkpoint:
                 point = self._point(archive, about, rows) if same else None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} is damaged, or no checkpoint of dspnmf ({error}). It was left as it "
-                "is: delete it to begin anew, or pass another path."
+                f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
+                "as it is: delete it to begin anew, or pass another path."
             ) from error
         if difference:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} belongs to another fit: {difference}. It was left as it is: pass the "
-                "arguments it was written with, another path, or delete it to begin anew."
+                f"checkpoint_path={str(self.path)!r} belongs to another fit: {difference}. It was left as it is: pass "
+                "the arguments it was written with, another path, or delete it to begin anew."
             )
         if point is None:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} belongs to another fit: X has other rows now, or has them in another "
-                "order. It was left as it is: pass the X it was written with, another path, or delete it to begin anew."
+                f"checkpoint_path={str(self.path)!r} belongs to another fit: X has other rows now, or has them in "
+                "another order. It was left as it is: pass the X it was written with, another path, or delete it to "
+                "begin anew."
             )
         return point
 
@@ -187,27 +189,23 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
 
 
-def codes_path(path: Any, X: Any, keeper: Checkpoint | None = None) -> Path | None:
+def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint | None = None) -> Path | None:
     """Where codes go; not where X comes from, nor where the checkpoint is, which is removed in the end."""
-    path = in_a_folder("codes", path)
+    path = in_a_folder("codes_path", path)
     if path is None:
         return None
     if keeper is not None and keeper.path is not None and _same_file(path, keeper.path):
-        raise ValueError(f"codes={str(path)!r} is the file of the checkpoint too: pass another path for one of them.")
-    source = _source(X)
+        raise ValueError(
+            f"codes_path={str(path)!r} is the file of the checkpoint too: pass another path for one of them."
+        )
+    source = path_of(X)
     if source is not None and _same_file(path, source):
-        raise ValueError(f"codes={str(path)!r} is the file X is read from: pass another path.")
+        raise ValueError(f"codes_path={str(path)!r} is the file X is read from: pass another path.")
     if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
-        raise ValueError(f"codes={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path.")
+        raise ValueError(
+            f"codes_path={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path."
+        )
     return path
-
-
-def _source(X: Any) -> Path | None:
-    """The file or folder X is read from: of a memory map, an HDF5 dataset, or a Zarr array on this machine."""
-    store = getattr(X, "store", None)
-    named = [getattr(owner, "filename", None) for owner in (X, getattr(X, "file", None))]
-    local = [place for place in (getattr(store, "root", None), getattr(store, "path", None)) if isinstance(place, Path)]
-    return next((Path(place) for place in (*named, *local) if isinstance(place, str | os.PathLike)), None)
 
 
 def _same_file(a: Path, b: Path) -> bool:
@@ -215,16 +213,16 @@ def _same_file(a: Path, b: Path) -> bool:
     return a.resolve() == b.resolve() or (a.exists() and b.exists() and a.samefile(b))
 
 
-def delivered(place: Place, rows: Rows, codes: Any, path: Path | None) -> Any:
+def delivered(backend: Backend, rows: Rows, codes: Codes, path: Path | None) -> ArrayLike:
     """Codes as the user gets them, or as a memory map of a file."""
     if path is None:
-        return place.codes(codes)
+        return backend.codes(codes)
     with complete(path) as file:
         write_array(file, rows.save_codes(codes), (rows.shape[0], rows.k), rows.dtype)
     return np.load(path, mmap_mode="r")
 
 
-def in_a_folder(name: str, path: Any) -> Path | None:
+def in_a_folder(name: str, path: str | Path | None) -> Path | None:
     """The path of a file to be written, in a folder that exists."""
     if path is None:
         return None

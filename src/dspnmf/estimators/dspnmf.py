@@ -1,41 +1,30 @@
-"""DSP-NMF."""
+"""DSP-NMF: the similarities between samples are preserved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dspnmf import _validation, graphs
-from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
-from dspnmf.backends import ArrayRows, Operator, Rows
-from dspnmf.backends.dispatch import Place, as_rows
-from dspnmf.backends.incomplete import Incomplete, IncompleteRows
-from dspnmf.backends.row_model import Array
-from dspnmf.estimators.base import Problem, Run
-from dspnmf.estimators.labels import Labels, beside, label_components
-from dspnmf.estimators.partial_fit import Streaming
+from dspnmf._typing import ArrayLike, Sparse
+from dspnmf._validation import FLAG, MATRIX, either, number, one_of, whole
+from dspnmf.backends.protocol import Capability, Data
+from dspnmf.backends.row_model import Operator, Ties
+from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem
+from dspnmf.estimators.checkpoint import Run
+from dspnmf.estimators.labels import Labels, learned_labels
+from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.partial_fit import BatchLearner
+from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import ALL, GramSimilarity, GraphSimilarity, Objective, Reconstruction, Term
-
-Structure = GramSimilarity | GraphSimilarity
+from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
 
 
-def with_unit_rows(X: Any, scale: float) -> Any:
-    """X, and beside it its rows at unit length (times the scale the solver divides by); rows of zeros stay zero."""
-    X64 = X.astype(np.float64) / scale
-    if sparse.issparse(X):
-        lengths = np.sqrt(np.asarray(X64.power(2).sum(axis=1)).ravel())
-        unit = sparse.diags_array(scale / np.where(lengths > 0, lengths, 1.0)) @ X64
-        return sparse.csr_array(sparse.hstack([X, unit.astype(X.dtype)], format="csr"))
-    lengths = np.linalg.norm(X64, axis=1, keepdims=True)
-    return np.hstack([X, (X64 * (scale / np.where(lengths > 0, lengths, 1.0))).astype(X.dtype)])
-
-
-class DSPNMF(Streaming):
+@dataclass(eq=False, repr=False)
+class DSPNMF(BatchLearner):
     """Non-negative matrix factorization that preserves the similarities between samples.
 
     Minimises, over codes U (n x k) and components V (k x m), both non-negative,
@@ -147,161 +136,111 @@ class DSPNMF(Streaming):
     True
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Streaming._allowed,
-        "alpha": number(0),
-        "lam": number(0, strict=True),
-        "similarity": either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX),
-        "n_neighbors": whole(1),
-        "missing": one_of("error", "mask"),
-        "label_weight": number(0),
-    }
-    _anywhere = True
+    alpha: float = parameter(1.0, number(0))
+    lam: float = parameter(1.0, number(0, strict=True))
+    similarity: str | Sparse = parameter("gram", either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX))
+    n_neighbors: int = parameter(5, whole(1))
+    label_weight: float = parameter(0.0, number(0))
+    missing: str = parameter("error", one_of("error", "mask"))
+    solver: str = parameter("auto", SOLVER)
+    init: str = parameter("random", INIT)
+    n_init: int = parameter(1, whole(1))
+    inner_iter: int | str = parameter("auto", INNER_ITER)
+    normalize: bool = parameter(False, FLAG)
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        alpha: float = 1.0,
-        lam: float = 1.0,
-        solver: str = "auto",
-        init: str = "random",
-        similarity: Any = "gram",
-        n_neighbors: int = 5,
-        missing: str = "error",
-        label_weight: float = 0.0,
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        forget_factor: float = 1.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
-        )
-        self.forget_factor = forget_factor
-        self.alpha = alpha
-        self.lam = lam
-        self.similarity = similarity
-        self.n_neighbors = n_neighbors
-        self.missing = missing
-        self.label_weight = label_weight
+    def _needs(self) -> dict[Capability, str]:
+        needs, kind = super()._needs(), _kind(self.similarity)
+        if kind != "gram":
+            shown = repr(kind) if kind else "a matrix"
+            needs["features" if kind == "cosine" else "graphs"] = f"similarity={shown}"
+        if self.label_weight > 0:
+            needs["features"] = f"label_weight={self.label_weight!r}"
+        if self.missing != "error":
+            needs["missing"] = f"missing={self.missing!r}"
+        return needs
 
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        root = float(np.sqrt(self.lam))
-        labels = self._labels(y, X.shape[0])
-        rows, structure, term = self._rows(X, scale, labels)
-        data = Reconstruction(as_rows(X, 1, scale).norm2(), slice(0, X.shape[1]) if rows.shape != X.shape else ALL)
-        if self._like_gram:  # similarities are squares of X's unit, and so are the codes'
-            weights, unit, code = [1.0, self.alpha * scale * scale], scale * scale, scale / root
-        else:  # similarities, and with them the codes, have no unit
-            weights, unit, code = [scale * scale, float(self.alpha)], 1.0, 1 / root
-        terms: tuple[Term, ...] = (data, structure)
-        if term is not None:
-            terms, weights = (*terms, term), [*weights, float(self.label_weight) / unit]
-        _validation.check_weights_finite(self, "alpha", np.array(weights))
-        objective = Objective(terms, tuple(float(weight / max(weights)) for weight in weights))
-        return Problem(rows, objective, float(max(weights)) * unit, code)
-
-    def _labels(self, y: Any, n: int) -> Labels | None:
-        """Labels that count; None where there are none, or they weigh nothing."""
-        labels = Labels.of(y, n) if self.label_weight > 0 else None
-        self._classes = None if labels is None or not labels.known.any() else labels.classes
-        for name in ("classes_", "label_components_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        return None if self._classes is None else labels
-
-    @property
-    def _like_gram(self) -> bool:
-        return isinstance(self.similarity, str) and self.similarity == "gram"
-
-    def _rows(self, X: Any, scale: float, labels: Labels | None) -> tuple[Rows, Structure, Reconstruction | None]:
-        """Rows, the term that preserves the similarity asked for, and that of the labels, if there are any."""
-        k = self.n_components
-        if isinstance(X, Incomplete):
-            return self._incomplete_rows(X, scale, labels)
-        if self._like_gram and labels is None:
-            here = as_rows(X, k, scale)
-            return here, GramSimilarity(here.gram_norm2()), None
-        structure, wide, operators = self._structure(X, scale)
-        if labels is None:
-            return ArrayRows(wide, k, scale, operators), structure, None
-        rows = ArrayRows(beside(wide, labels.one_hot(scale, X.dtype)), k, scale, [*operators, labels.mask()])
-        return rows, structure, labels.term(wide.shape[1], len(operators))
-
-    def _incomplete_rows(self, X: Incomplete, scale: float, labels: Labels | None) -> Any:
-        """The same where cells are missing: similarities are those of a second, completed X beside the first."""
-        _validation.check_complete(self, self._like_gram)
-        k, m = self.n_components, X.shape[1]
-        twice = self.alpha > 0
-        Y = None if labels is None else labels.one_hot(scale, X.dtype)
-        dense = Y if Y is None or sparse.issparse(X.X) else Y.toarray()
-        operators = [] if labels is None else [labels.mask()]
-        rows = IncompleteRows(X, k, scale, operators, twice=twice, beside=dense)
-        structure = GramSimilarity(rows.similarity_norm2(), slice(m, 2 * m) if twice else slice(0, m))
-        return rows, structure, None if labels is None else labels.term(m * (1 + twice), 0)
-
-    def _structure(self, X: Any, scale: float) -> tuple[Structure, Any, list[Operator]]:
-        """The term that preserves the similarity asked for, and the features and operators it speaks of."""
-        n, m = X.shape
-        if self._like_gram:
-            return GramSimilarity(as_rows(X, 1, scale).gram_norm2(), slice(0, m)), X, []
-        if isinstance(self.similarity, str) and self.similarity == "cosine":
-            both = with_unit_rows(X, scale)
-            cosines = ArrayRows(both[:, m:], 1, scale).gram_norm2()
-            return GramSimilarity(cosines, slice(m, 2 * m)), both, []
-        if self.solver == "mm":
-            name = self.similarity if isinstance(self.similarity, str) else "a matrix"
-            raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=name))
-        if not isinstance(self.similarity, str):
-            A = graphs.check_graph(self.similarity, n, name="similarity", signed=True)
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """Reconstruction and structure, also where that weighs nothing; labels where there are any."""
+        kind, root = _kind(self.similarity), float(np.sqrt(self.lam))
+        operators: list[Operator] = []
+        similar = "X"
+        if kind == "gram" and self.alpha > 0:
+            data, similar = data.with_similarity_block()
+        elif kind == "cosine":
+            data, similar = data.with_unit_rows(scale), "unit rows"
+        elif kind != "gram":
+            operators = [self._graph(data)]
+        labels = Labels.of(y if self.label_weight > 0 else None, data.shape[0])
+        if labels.known.any():
+            data = data.widened("labels", labels.one_hot(scale, data.dtype))
+        terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
+        if operators:
+            terms["structure"] = GraphSimilarity(float(operators[0].off.power(2).sum()))
         else:
-            A = graphs.knn(X, self.n_neighbors) if self.similarity == "knn" else graphs.self_tuned(X)
-        return GraphSimilarity(float(A.power(2).sum())), X, [Operator(A, np.zeros(n))]
+            terms["structure"] = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        if kind == "gram":  # similarities are squares of X's unit, and so are the codes'
+            weights, unit, code = {"reconstruction": 1.0, "structure": self.alpha * scale * scale}, scale * scale, scale
+        else:  # similarities, and with them the codes, have no unit
+            weights, unit, code = {"reconstruction": scale * scale, "structure": float(self.alpha)}, 1.0, 1.0
+        if labels.known.any():
+            terms["labels"] = labels.term(data.block("labels"), len(operators))
+            weights["labels"] = float(self.label_weight) / unit
+            operators.append(labels.mask())
+        _validation.check_weights_finite(self, "alpha", np.array(list(weights.values())))
+        largest = max(weights.values())
+        objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
+        rows = data.rows(self.n_components, scale, operators)
+        details = {"similar": similar, "labels": labels if labels.known.any() else None}
+        return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
 
-    def _kept(self) -> str:
-        """The similarity of the fit; "" for a matrix."""
-        similarity = self._at_fit["similarity"]
-        return similarity if isinstance(similarity, str) else ""
+    def _graph(self, data: Data) -> Operator:
+        """The operator -A of a similarity A that is a graph."""
+        kind = _kind(self.similarity)
+        if self.solver == "mm":
+            raise ValueError(_validation.NOT_SEMI_DEFINITE.format(similarity=kind or "a matrix"))
+        if not kind:
+            A = graphs.check_graph(self.similarity, data.shape[0], name="similarity", signed=True)
+        else:
+            X = data.on_host()
+            A = graphs.knn(X, self.n_neighbors) if kind == "knn" else graphs.self_tuned(X)
+        return Operator(A, np.zeros(data.shape[0]))
 
-    def _augmented(self, X: Any) -> Any:
-        return with_unit_rows(X, self._scale) if self._kept() == "cosine" else X
-
-    def _codes_of_incomplete(self, X: Incomplete, place: Place, path: Path | None) -> Any:
-        _validation.check_complete(self, self._kept() == "gram")
-        return super()._codes_of_incomplete(X, place, path)
+    def augmented(self, data: Data) -> Data:
+        """With rows of unit length, where cosines are preserved."""
+        state = self._transform_state
+        return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        unlabelled = Objective(problem.objective.terms[:2], problem.objective.weights[:2])  # new rows have no labels
-        model, m = unlabelled.model(run.state), self.n_features_in_
-        M = model.M[: len(model.M) - (0 if self._classes is None else len(self._classes))]
-        if isinstance(problem.rows, IncompleteRows) and len(M) > m:  # of new rows, both halves are completed alike
-            M = M[:m] + M[m:]
-        ties: dict[str, Any] = {"_train_codes": None}
+        data, similar = problem.data, problem.details["similar"]
+        model = problem.objective.without("labels").model(run.state)  # new rows have no labels
+        M = model.M[data.block().columns]
+        if similar == "unit rows":
+            M = np.vstack([M, model.M[data.block(similar).columns]])
+        elif similar != "X":  # similarities of a second X: of a new row, both are the same
+            M = M + model.M[data.block(similar).columns]
+        kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
         if model.pulls:
-            ties = self._ties_to(problem, run)
-            ties["_train_data"] = ties["_train_data"][:, :m]
-        return {**super()._for_transform(problem, run), "_curvature": model.S, "_pull": M, **ties}
+            weight = 2 * problem.objective.weights["structure"]
+            kept["training"] = self._training_rows(problem, run, weight=weight)
+        return kept
+
+    def _ties(self, data: Data) -> Ties | None:
+        state = self._transform_state
+        if state.training is None:
+            return None
+        _validation.check_ties(self, "similarity", state.parameters["similarity"], ("gram", "cosine", "knn"))
+        neighbours = graphs.neighbours_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
+        return self._pulled(neighbours, data.dtype)
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        attributes = super()._learned(problem, run)
-        if self._classes is not None:
-            attributes["classes_"] = self._classes
-            attributes["label_components_"] = label_components(run.state.Vt, self._classes, attributes["_unit"])
-        return attributes
+        return {**super()._learned(problem, run), **learned_labels(problem, run.state, self._units(problem, run.state))}
 
-    def _beside(self, X: Any) -> tuple[Array, ...]:
-        if self._train_codes is None:  # nothing ties rows to each other
-            return ()
-        _validation.check_ties(self, "similarity", self._at_fit["similarity"], ("gram", "cosine", "knn"))
-        return self._pulled(graphs.neighbours_in(X, self._train_data, self._at_fit["n_neighbors"]), X.dtype)
+    def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
+        unit = problem.rows.scale**2 if _kind(self.similarity) == "gram" else 1.0
+        error = float(np.sqrt(max(values["structure"], 0.0))) * unit
+        return {**super()._errors(values, problem, s), "structure_err_": error}
 
-    def _errors(self, values: list[float], problem: Problem, s: State) -> dict[str, float]:
-        unit = problem.rows.scale**2 if self._like_gram else 1.0
-        if isinstance(problem.rows, IncompleteRows) and self.alpha == 0:  # similarities of rows completed in the end
-            structure = GramSimilarity(problem.rows.similarity_norm2(), slice(0, self.n_features_in_))
-            values = [values[0], float(structure.value(s))]
-        return {**super()._errors(values, problem, s), "structure_err_": float(np.sqrt(max(values[1], 0.0))) * unit}
+
+def _kind(similarity: str | Sparse) -> str:
+    """The similarity by its name; "" for a matrix."""
+    return similarity if isinstance(similarity, str) else ""

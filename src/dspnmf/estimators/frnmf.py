@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
 from dspnmf import _validation
-from dspnmf._validation import Allowed, number
-from dspnmf.backends import ArrayRows
-from dspnmf.backends.dispatch import MEMORY, place_of
-from dspnmf.backends.row_model import Array
-from dspnmf.estimators.checkpoint import Checkpoint, codes_path, delivered, refuse
+from dspnmf._typing import Array, ArrayLike, Codes, SmallArray
+from dspnmf._validation import FLAG, number, whole
+from dspnmf.backends.protocol import Capability, Data, Rows
+from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, Start
+from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.estimators.dspnmf import DSPNMF
-from dspnmf.solvers.loop import Stopping
+from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.transform_state import TransformState
+from dspnmf.objective.objective import Objective, Term
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import GramSimilarity, Reconstruction
+from dspnmf.solvers.loop import Update
 from dspnmf.solvers.multiplicative import ratio
 
 
+class AuthorsRule(Update):
+    """The loop of the authors' code, in float64; rows are features here, their codes V', and ``Vt`` of the state is U.
+
+    An exponent-1 rule on V with half weight on the cubic term, components of sum 1 after each iteration, and a
+    Kullback-Leibler rule for U.
+    """
+
+    resumable = False
+
+    def __init__(self, X: Array, alpha: float, lam: float) -> None:
+        self._X, self._alpha, self._lam = X.astype(np.float64), alpha, lam
+
+    def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
+        """The factors as they are given."""
+        self._U, self._V = Vt * np.sqrt(self._lam), rows.codes.T.astype(np.float64) / np.sqrt(self._lam)
+        return self._reached(rows, objective)
+
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """Advance by one iteration."""
+        X, U, V = self._X, self._U, self._V
+        gain = U.T @ X + 2 * self._alpha * self._lam * (V @ X.T) @ X
+        V *= ratio(gain, (U.T @ U) @ V + self._alpha * self._lam**2 * (V @ V.T) @ V)
+        V /= np.maximum(V.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        U *= ratio(ratio(X, U @ V) @ V.T, np.broadcast_to(V.sum(axis=1), U.shape))
+        return self._reached(rows, objective)
+
+    def _reached(self, rows: Rows, objective: Objective) -> tuple[float, State]:
+        """Objective and state in the solver's units, where lam is 1."""
+        root = np.sqrt(self._lam)
+        rows.begin(np.array(root * self._V.T, dtype=rows.dtype, order="C"))
+        s = State(self._U / root, root * (self._X @ self._V.T), self._lam * (self._V @ self._V.T))
+        return float(objective.value(s)), s
+
+
+@dataclass(eq=False, repr=False)
 class FRNMF(ComponentFactorization):
     """Feature-relationship preserving NMF: ``||X - UV||^2 + alpha ||X'X - lam V'V||^2``.
 
@@ -63,110 +102,76 @@ class FRNMF(ComponentFactorization):
     (178, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **ComponentFactorization._allowed,
-        "alpha": number(0),
-        "lam": number(0, strict=True),
-    }
+    alpha: float = parameter(1.0, number(0))
+    lam: float = parameter(1.0, number(0, strict=True))
+    solver: str = parameter("auto", SOLVER)
+    init: str = parameter("random", INIT)
+    n_init: int = parameter(1, whole(1))
+    inner_iter: int | str = parameter("auto", INNER_ITER)
+    normalize: bool = parameter(False, FLAG)
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        alpha: float = 1.0,
-        lam: float = 1.0,
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
-        )
-        self.alpha = alpha
-        self.lam = lam
+    def _needs(self) -> dict[Capability, str]:
+        return {**super()._needs(), "whole matrix": type(self).__name__}
 
-    def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        W: Any = None,
-        H: Any = None,
-        *,
-        checkpoint: Any = None,
-        checkpoint_every: float = 60.0,
-        codes: Any = None,
-    ) -> Array:
-        """Learn the components of X and return its codes; parameters as in `fit`."""
-        _validation.check_parameters(self, self._allowed)
-        _validation.check_place(self, place_of(X), everywhere=False)
-        path = codes_path(codes, X, Checkpoint(checkpoint, checkpoint_every))
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """DSP-NMF of X', features in place of samples."""
         if self.solver == "paper":
-            refuse(self, 'solver="paper" has a loop of its own, use solver="auto"', checkpoint=checkpoint)
-        X, largest = _validation.check_data(self, X, reset=True)
-        if self.init == "custom":
-            W, H = _validation.check_start(W, H, X.shape, self.n_components, largest)
-        else:
-            _validation.check_no_start(W, H, self.init)
-        if self.solver == "paper":
-            V, history, self.n_iter_ = self._published(X, W, H)
-        else:
-            V, history, self.n_iter_ = self._exchanged(X, W, H, checkpoint, checkpoint_every)
+            scale = 1.0
+        turned = data.transposed()
+        terms: dict[str, Term] = {
+            "reconstruction": Reconstruction(turned.norm2(scale)),
+            "structure": GramSimilarity(turned.gram_norm2(scale)),
+        }
+        weights = [1.0, self.alpha * scale * scale]
+        _validation.check_weights_finite(self, "alpha", np.array(weights))
+        scaled = {name: float(weight / max(weights)) for name, weight in zip(terms, weights, strict=True)}
+        rows, unit = turned.rows(self.n_components, scale), float(max(weights)) * scale * scale
+        code = scale / float(np.sqrt(self.lam))
+        return Problem(turned, rows, Objective(terms, scaled), unit, code, details={"samples": data})
+
+    def _checked_start(self, given: Start, data: Data) -> Start:
+        W, H = super()._checked_start(given, data)
+        return (None, None) if W is None else (H.T, W.T)
+
+    def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
+        if self.solver != "paper":
+            return super()._start(problem, given, rng)
+        (m, n), k = problem.data.shape, self.n_components
+        U, V = (rng.random_sample((n, k)), rng.random_sample((k, m))) if given[0] is None else (given[1].T, given[0].T)
+        codes = np.array(V.T / problem.code, dtype=problem.rows.dtype, order="C")
+        return codes, np.array(U, np.float64) * problem.code
+
+    def _update(self, problem: Problem) -> Update:
+        if self.solver != "paper":
+            return super()._update(problem)
+        X = problem.details["samples"].on_host()
+        if sparse.issparse(X):
+            raise ValueError(_validation.DENSE_ONLY)
+        return AuthorsRule(X, self.alpha, self.lam)
+
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """Components are the codes of the features; samples pose plain least-squares problems to them."""
+        codes = np.concatenate(list(problem.rows.save_codes(run.codes)))
+        V = (codes * codes.dtype.type(problem.code)).T
         if self.normalize:
             length = np.linalg.norm(V, axis=1, keepdims=True)
             V = V / np.where(length > 0, length, 1.0)
-        self.components_, self.n_components_ = np.ascontiguousarray(V.astype(X.dtype)), len(V)
-        V = V.astype(np.float64)
-        self._curvature, self._pull, self._scale = V @ V.T, np.ascontiguousarray(V.T), 1.0
-        self._unit, self._at_fit = np.ones(len(V)), self.get_params(deep=False)
-        U = self._codes(X)
-        rows = ArrayRows(X, len(V))
-        rows.begin(U)
-        self.reconstruction_err_ = float(np.sqrt(rows.residual2(self._pull)))
+        components, V = np.ascontiguousarray(V.astype(problem.rows.dtype)), V.astype(np.float64)
+        parameters, unit = self.get_params(deep=False), np.ones(len(V))
+        state = TransformState(parameters, 1.0, unit, V @ V.T, np.ascontiguousarray(V.T))
+        return {"components_": components, "_transform_state": state}
+
+    def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
+        return {"structure_err_": float(np.sqrt(max(values["structure"], 0.0))) * problem.rows.scale**2}
+
+    def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
+        """Codes of the samples are those `transform` gives."""
+        attributes = self._fitted(problem, run)
+        state: TransformState = attributes["_transform_state"]
+        rows, codes = self._codes(problem.details["samples"], state)
+        rows.begin(codes)
+        error2, history = rows.residual2(state.pull) or 0.0, attributes["objective_history_"]
         if not self.normalize:  # least-squares codes are no worse than those the components were learned with
-            history[-1] = min(history[-1], self.reconstruction_err_**2 + self.alpha * self.structure_err_**2)
-        self.objective_history_, self.objective_ = np.array(history), history[-1]
-        return delivered(MEMORY, rows, U, path)
-
-    def _exchanged(self, X: Any, W: Any, H: Any, file: Any, every: float) -> tuple[Array, list[float], int]:
-        """Components, history and iterations of DSP-NMF of X'."""
-        parameters = {**self.get_params(), "normalize": False}
-        model = DSPNMF(**parameters).set_callbacks(*getattr(self, "_skl_callbacks", []))
-        start = {} if W is None else {"W": H.T, "H": W.T}
-        turned = X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T
-        features = model.fit_transform(turned, **start, checkpoint=file, checkpoint_every=every)
-        self.structure_err_ = model.structure_err_
-        return features.T, list(model.objective_history_), model.n_iter_
-
-    def _published(self, X: Any, W: Any, H: Any) -> tuple[Array, list[float], int]:
-        """The authors' loop; its history is that of the objective above."""
-        if sparse.issparse(X):
-            raise ValueError(_validation.DENSE_ONLY)
-        rng, k = check_random_state(self.random_state), self.n_components
-        if W is None:
-            W, H = rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1]))
-        U, V, done = np.array(W, np.float64), np.array(H, np.float64), Stopping(self.tol)
-        history = [self._value(X, U, V)]
-        for iteration in range(1, self.max_iter + 1):
-            gain = U.T @ X + 2 * self.alpha * self.lam * (V @ X.T) @ X
-            V *= ratio(gain, (U.T @ U) @ V + self.alpha * self.lam**2 * (V @ V.T) @ V)
-            V /= np.maximum(V.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-            U *= ratio(ratio(X, U @ V) @ V.T, np.broadcast_to(V.sum(axis=1), U.shape))
-            history.append(self._value(X, U, V))
-            self._say(iteration, history[-1])
-            if done(history[-2], history[-1]):
-                break
-        else:
-            if self.tol > 0:
-                _validation.warn_not_converged(self.max_iter, self.tol, abs(1 - history[-2] / history[-1]))
-        self.structure_err_ = float(np.linalg.norm(X.T @ X - self.lam * V.T @ V))
-        return V, history, len(history) - 1
-
-    def _value(self, X: Array, U: Array, V: Array) -> float:
-        gap = np.linalg.norm(X.T @ X - self.lam * V.T @ V)
-        return float(np.linalg.norm(X - U @ V) ** 2 + self.alpha * gap**2)
+            history[-1] = min(history[-1], error2 + self.alpha * attributes["structure_err_"] ** 2)
+        own = {"reconstruction_err_": float(np.sqrt(error2)), "objective_": float(history[-1])}
+        return attributes | own, rows, codes

@@ -1,21 +1,25 @@
-"""Labels as a second reconstruction: GDNMF."""
+"""GDNMF: GNMF that learns from labels too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
-from dspnmf._validation import Allowed, number
-from dspnmf.backends import ArrayRows
-from dspnmf.estimators.base import Problem, Run
+from dspnmf._typing import ArrayLike
+from dspnmf._validation import number
+from dspnmf.backends.protocol import Data
+from dspnmf.estimators.base import Problem
+from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.gnmf import GNMF
-from dspnmf.estimators.labels import Labels, beside, label_components
-from dspnmf.objective.terms import Objective, Reconstruction, Smoothness
+from dspnmf.estimators.labels import Labels, learned_labels
+from dspnmf.estimators.parameters import parameter
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.terms import Reconstruction, Smoothness
 
 
+@dataclass(eq=False, repr=False)
 class GDNMF(GNMF):
-    """Graph-regularised discriminative NMF: GNMF and ``b ||Y - U B||^2`` over the labelled rows.
+    """Graph-regularised discriminative NMF: GNMF and ``label_weight ||Y - U B||^2`` over the labelled rows.
 
     Y holds one column a class (one-hot), B >= 0 is learned with the components. Semi-supervised: label -1 means
     unknown. Without labels it is GNMF.
@@ -24,9 +28,9 @@ class GDNMF(GNMF):
     ----------
     n_components : int, default=10
         Rank k.
-    b : float, default=1.0
+    label_weight : float, default=1.0
         Weight of the labels.
-    beta, n_neighbors, weights, normalized, graph, solver, init, n_init, max_iter, tol, inner_iter, normalize, \
+    beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
 random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
@@ -40,7 +44,7 @@ random_state, verbose
     Notes
     -----
     Labels are used in `fit` only: `transform` neither needs nor sees them. Reconstructed from the description in the
-    DSP-NMF paper; the default of `b` is ours.
+    DSP-NMF paper; the default of `label_weight` is ours.
 
     References
     ----------
@@ -57,53 +61,27 @@ random_state, verbose
     (3, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {**GNMF._allowed, "b": number(0)}
+    label_weight: float = parameter(1.0, number(0))
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        b: float = 1.0,
-        beta: float = 100.0,
-        n_neighbors: int = 5,
-        weights: str = "binary",
-        normalized: bool = False,
-        graph: Any = "knn",
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, beta=beta, n_neighbors=n_neighbors, weights=weights, normalized=normalized, graph=graph,
-            solver=solver, init=init, n_init=n_init, max_iter=max_iter, tol=tol, inner_iter=inner_iter,
-            normalize=normalize, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.b = b
-
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        labels = Labels.of(y, X.shape[0])
-        self._classes = labels.classes
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """GNMF's terms, and the reconstruction of the labels."""
+        labels = Labels.of(y, data.shape[0])
         if not labels.known.any():
-            return super()._problem(X, None, scale)
-        m = X.shape[1]
-        operator, beta = self._ties_of(X)
-        both = beside(X, labels.one_hot(scale, X.dtype))
-        rows = ArrayRows(both, self.n_components, scale, [operator, labels.mask()])
-        norm2, label_weight = ArrayRows(X, 1, scale).norm2(), float(self.b) / (scale * scale)
-        label_term = labels.term(m, operator=1)
-        data = Reconstruction(norm2, features=slice(0, m), smooth={0: beta} if beta > 0 else {})
-        published = Objective((replace(data, smooth={}), label_term, Smoothness(0)), (1.0, label_weight, beta))
+            return super().problem(data, None, scale)._replace(details={"labels": None})
+        operator, beta = self._operator(data)
+        data = data.widened("labels", labels.one_hot(scale, data.dtype))
+        rows = data.rows(self.n_components, scale, [operator, labels.mask()])
+        label_weight = float(self.label_weight) / (scale * scale)
+        label_term = labels.term(data.block("labels"), mask=1)
+        smooth = Reconstruction(data.norm2(scale), data.block(), smooth={0: beta} if beta > 0 else {})
+        published = Objective(
+            {"reconstruction": replace(smooth, smooth={}), "labels": label_term, "graph": Smoothness(0)},
+            {"reconstruction": 1.0, "labels": label_weight, "graph": beta},
+        )
         largest = max(1.0, label_weight)
-        objective = Objective((data, label_term), (1 / largest, label_weight / largest))
-        return Problem(rows, objective, largest * scale * scale, scale, published)
+        weights = {"reconstruction": 1 / largest, "labels": label_weight / largest}
+        objective = Objective({"reconstruction": smooth, "labels": label_term}, weights)
+        return Problem(data, rows, objective, largest * scale * scale, scale, published, {"labels": labels})
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        attributes = {**super()._learned(problem, run), "classes_": self._classes}
-        attributes["label_components_"] = label_components(run.state.Vt, self._classes, attributes["_unit"])
-        return attributes
+        return {**super()._learned(problem, run), **learned_labels(problem, run.state, self._units(problem, run.state))}

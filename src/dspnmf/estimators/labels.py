@@ -1,17 +1,21 @@
-"""Labels as further columns of X: ``b ||Y - U B||^2`` over the labelled rows is a second reconstruction."""
+"""Labels as further columns of X: ``label_weight ||Y - U B||^2`` over the labelled rows is a second reconstruction."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf._validation import check_labels
-from dspnmf.backends import Operator
-from dspnmf.backends.row_model import Array
+from dspnmf.backends.row_model import Block, Operator
+from dspnmf.objective.state import State
 from dspnmf.objective.terms import Reconstruction
+
+if TYPE_CHECKING:
+    from dspnmf.estimators.base import Problem
 
 
 class Labels(NamedTuple):
@@ -22,11 +26,11 @@ class Labels(NamedTuple):
     columns: NDArray[np.intp]  # the class of every labelled row
 
     @classmethod
-    def of(cls, y: Any, n: int) -> Labels:
+    def of(cls, y: ArrayLike, n: int) -> Labels:
         """Labels of n rows; -1 is unknown, and None knows none."""
         return cls(*check_labels(y, n))
 
-    def one_hot(self, scale: float, dtype: Any) -> Any:
+    def one_hot(self, scale: float, dtype: np.dtype[Any]) -> Sparse:
         """Y: a column a class, of the size X has in its unit; rows without a label are zero."""
         n, rows = len(self.known), np.flatnonzero(self.known)
         Y = sparse.csr_array((np.full(len(rows), scale), (rows, self.columns)), (n, len(self.classes)))
@@ -36,16 +40,15 @@ class Labels(NamedTuple):
         """The rows that count, as 1 less the mask of the others: its curvature is then the same for every row."""
         return Operator(sparse.diags_array((~self.known).astype(np.float64)).tocsr(), np.ones(len(self.known)))
 
-    def term(self, first: int, operator: int) -> Reconstruction:
-        """``||Y - UB||^2`` where Y's columns begin at `first`."""
-        return Reconstruction(float(self.known.sum()), features=slice(first, None), mask=operator)
+    def term(self, block: Block, mask: int) -> Reconstruction:
+        """``||Y - UB||^2`` over the labelled rows; `mask` is the index of that operator."""
+        return Reconstruction(float(self.known.sum()), block, mask=mask)
 
 
-def beside(X: Any, Y: Any) -> Any:
-    """X and Y side by side, sparse where X is."""
-    return sparse.csr_array(sparse.hstack([X, Y])) if sparse.issparse(X) else np.hstack([X, Y.toarray()])
-
-
-def label_components(Vt: Array, classes: NDArray[Any], unit: Array) -> Array:
-    """B for codes in the user's unit, from the last rows of V'."""
-    return Vt[len(Vt) - len(classes) :].T / unit[:, None]
+def learned_labels(problem: Problem, s: State, unit: Array) -> dict[str, Any]:
+    """Fitted attributes of a fit with labels: the classes, and B for codes in the user's unit."""
+    labels: Labels | None = problem.details["labels"]
+    if labels is None:
+        return {}
+    columns = problem.data.block("labels").columns
+    return {"classes_": labels.classes, "label_components_": s.Vt[columns].T / unit[:, None]}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
-from dspnmf._validation import Allowed, one_of
-from dspnmf.backends.dispatch import as_rows
-from dspnmf.estimators.base import Problem
-from dspnmf.estimators.partial_fit import Streaming
-from dspnmf.objective.terms import Objective, Reconstruction
+from dspnmf._typing import ArrayLike
+from dspnmf._validation import FLAG, one_of, whole
+from dspnmf.backends.protocol import Capability, Data
+from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem
+from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.partial_fit import BatchLearner
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.terms import Reconstruction
 
 
-class NMF(Streaming):
+@dataclass(eq=False, repr=False)
+class NMF(BatchLearner):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
 
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
@@ -47,34 +50,18 @@ class NMF(Streaming):
     True
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **Streaming._allowed,
-        "missing": one_of("error", "mask"),
-    }
-    _anywhere = True
+    solver: str = parameter("auto", SOLVER)
+    init: str = parameter("random", INIT)
+    missing: str = parameter("error", one_of("error", "mask"))
+    n_init: int = parameter(1, whole(1))
+    inner_iter: int | str = parameter("auto", INNER_ITER)
+    normalize: bool = parameter(False, FLAG)
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        solver: str = "auto",
-        init: str = "random",
-        missing: str = "error",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        forget_factor: float = 1.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
-        )
-        self.missing = missing
-        self.forget_factor = forget_factor
+    def _needs(self) -> dict[Capability, str]:
+        return super()._needs() | ({"missing": f"missing={self.missing!r}"} if self.missing != "error" else {})
 
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        rows = as_rows(X, self.n_components, scale)
-        return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, scale)
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """One term."""
+        rows = data.rows(self.n_components, scale)
+        terms = {"reconstruction": Reconstruction(data.norm2(scale))}
+        return Problem(data, rows, Objective(terms, {"reconstruction": 1.0}), scale * scale, scale)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
@@ -11,10 +11,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspnmf import graphs
-from dspnmf._validation import MATRIX, Allowed, check_parameters, either, number, one_of, whole
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike, Sparse
+from dspnmf._validation import MATRIX, either, number, one_of, whole
+from dspnmf.estimators.base import unchanged_on_error
+from dspnmf.estimators.parameters import check_all, parameter
 
 
+@dataclass(eq=False, repr=False)
 class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Neighbourhood preserving embedding: the linear map whose images are best rebuilt by the LLE weights of the rows.
 
@@ -57,20 +60,12 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     (178, 2)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        "n_components": whole(1),
-        "n_neighbors": whole(1),
-        "reg": number(0, strict=True),
-        "graph": either(one_of("knn"), MATRIX),
-    }
+    n_components: int = parameter(2, whole(1), positional=True)
+    n_neighbors: int = parameter(5, whole(1))
+    reg: float = parameter(1e-3, number(0, strict=True))
+    graph: str | Sparse = parameter("knn", either(one_of("knn"), MATRIX))
 
-    def __init__(self, n_components: int = 2, *, n_neighbors: int = 5, reg: float = 1e-3, graph: Any = "knn") -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.reg = reg
-        self.graph = graph
-
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Find the map.
 
         Parameters
@@ -80,7 +75,12 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        check_parameters(self, self._allowed)
+        check_all(self)
+        with unchanged_on_error(self):
+            self._fit(X)
+        return self
+
+    def _fit(self, X: ArrayLike) -> None:
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         known = not isinstance(self.graph, str)
         R = graphs.check_weights(self.graph, len(X)) if known else graphs.lle_weights(X, self.n_neighbors, self.reg)
@@ -96,9 +96,8 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         signs = np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
         self.components_ = (components * np.where(signs == 0, 1, signs)).T.astype(X.dtype)
         self.eigenvalues_ = values[:k]
-        return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """Images of the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
-from dspnmf._validation import Allowed, one_of
-from dspnmf.backends import ArrayRows, Rows
-from dspnmf.estimators.base import Problem
+from dspnmf._typing import ArrayLike
+from dspnmf._validation import FLAG, whole
+from dspnmf.backends.protocol import Capability, Data, Rows
+from dspnmf.estimators.base import INIT, Problem
+from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.parameters import parameter
+from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import Objective, Reconstruction
+from dspnmf.objective.terms import Reconstruction
 from dspnmf.solvers.loop import Update
-from dspnmf.solvers.multiplicative import ratio
+from dspnmf.solvers.multiplicative import mapped, ratio
 
 
-class OrthogonalRule:
+class OrthogonalRule(Update):
     """``V <- V (U'X) / (U'U V)``; ``U <- U sqrt((X V') / (U U' X V'))`` (Ding et al. 2006)."""
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
@@ -25,10 +28,11 @@ class OrthogonalRule:
         Vt = s.Vt * ratio(s.P, s.Vt @ s.Q)
         model = objective.model(State(Vt, s.P, s.Q))
         shares = (s.P.T @ Vt).astype(rows.dtype)  # U'X V'
-        new = State(Vt, *rows.map(lambda U, c, _: U * np.sqrt(ratio(c, U @ shares)), model))
+        new = State(Vt, *mapped(rows)(lambda U, c, _: U * np.sqrt(ratio(c, U @ shares)), model))
         return objective.value(new), new
 
 
+@dataclass(eq=False, repr=False)
 class ONMF(ComponentFactorization):
     """Orthogonal NMF: ``||X - UV||^2`` with ``U'U = I``, by the published rule.
 
@@ -36,8 +40,6 @@ class ONMF(ComponentFactorization):
     ----------
     n_components : int, default=10
         Rank k, often the number of clusters.
-    solver : {"auto", "paper"}, default="auto"
-        Both the rule of the reference, which meets U'U = I in the limit only.
     init, n_init, max_iter, tol, normalize, random_state, verbose
         As in `DSPNMF`.
 
@@ -48,8 +50,8 @@ class ONMF(ComponentFactorization):
 
     Notes
     -----
-    The rule is confirmed by the reference. The constraint lets the reconstruction error rise on the way to it, so the
-    history need not fall. New rows get plain non-negative least-squares codes.
+    The rule is confirmed by the reference; it meets U'U = I in the limit only. The constraint lets the reconstruction
+    error rise on the way to it, so the history need not fall. New rows get plain non-negative least-squares codes.
 
     References
     ----------
@@ -64,40 +66,23 @@ class ONMF(ComponentFactorization):
     (178, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {**ComponentFactorization._allowed, "solver": one_of("auto", "paper")}
-    inner_iter = "auto"  # the rule has no inner effort to set
+    init: str = parameter("random", INIT)
+    n_init: int = parameter(1, whole(1))
+    normalize: bool = parameter(False, FLAG)
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.solver = solver
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.normalize = normalize
-        self.random_state = random_state
-        self.verbose = verbose
+    def _needs(self) -> dict[Capability, str]:
+        return {**super()._needs(), "whole matrix": type(self).__name__}
 
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        rows = ArrayRows(X, self.n_components, scale)
-        return Problem(rows, Objective((Reconstruction(rows.norm2()),), (1.0,)), scale * scale, 1.0)
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """One term; the rule sees to the constraint."""
+        rows = data.rows(self.n_components, scale)
+        terms = {"reconstruction": Reconstruction(data.norm2(scale))}
+        return Problem(data, rows, Objective(terms, {"reconstruction": 1.0}), scale * scale, 1.0)
 
     def _update(self, problem: Problem) -> Update:
         return OrthogonalRule()
 
-    def _settle(self, problem: Any, run: Any) -> Any:
+    def _settle(self, problem: Problem, run: Run) -> Run:
         """The rule's codes stand: least-squares codes would not be orthogonal."""
         problem.rows.release()
         return run

@@ -1,4 +1,4 @@
-"""What a fit says while it runs, for `verbose`: through the logger "dspnmf"."""
+"""Lines about a running fit, for `verbose`: through the logger "dspnmf"."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import logging
 _log = logging.getLogger("dspnmf")
 
 
-def say(text: str) -> None:
-    """Log a line; where nobody has set up logging, it goes to standard error."""
+def log_line(text: str) -> None:
+    """Log a line; where logging is not set up, it goes to standard error."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from dspnmf import _validation, graphs, sinkhorn
-from dspnmf._validation import MATRIX, Allowed, either, number, one_of, whole
-from dspnmf.backends.dispatch import place_of
-from dspnmf.backends.row_model import Array
-from dspnmf.estimators.checkpoint import refuse
+from dspnmf import graphs, sinkhorn
+from dspnmf._typing import Array, ArrayLike, Codes, SmallArray, Sparse
+from dspnmf._validation import Allowed, check_start, either, number, one_of, whole
+from dspnmf.backends.protocol import Capability, Data, Rows
+from dspnmf.estimators.base import Problem, Start
+from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.solvers.loop import Stopping
+from dspnmf.estimators.graph_factorization import KNN_OR_MATRIX
+from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.transform_state import TransformState
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import Reconstruction
+from dspnmf.solvers.loop import Update
 
 _SHAPE = Allowed(
     lambda value: isinstance(value, tuple) and len(value) == 2 and all(whole(1).test(v) for v in value),
@@ -27,14 +30,54 @@ _SHAPE = Allowed(
 _METRIC = Allowed(lambda value: isinstance(value, np.ndarray), "a matrix (n_features, n_features)")
 
 
-class _Factors(NamedTuple):
-    """Where the loop is."""
+@dataclass
+class TransportRule(Update):
+    """The published rule (`warm=False`), or the one that continues the transport; `fixed` leaves components alone."""
 
-    U: Array
-    V: Array
-    value: float
+    X: Array
+    kernel: sinkhorn.Kernel
+    graph: Sparse | None
+    gamma: float
+    beta: float
+    steps: int
+    warm: bool
+    fixed: bool = False
+    resumable = False
+
+    def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
+        """Transport at the start."""
+        U, V = rows.codes, np.ascontiguousarray(Vt.T)
+        self.start(U, V)
+        return self._reached(rows, U, V)
+
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """Advance by one iteration."""
+        U, V = self.step(rows.codes, np.ascontiguousarray(s.Vt.T))
+        return self._reached(rows, U, V)
+
+    def start(self, U: Array, V: Array) -> None:
+        """Transport at these factors."""
+        self._plan = sinkhorn.transport(self.X, U @ V, self.kernel, self.gamma, self.steps)
+
+    def step(self, U: Array, V: Array) -> tuple[Array, Array]:
+        """Codes, components, transport."""
+        pull = sinkhorn.pull(self._plan.mass, U @ V)
+        U = sinkhorn.update_codes(U, V, pull, self.graph, self.beta, guaranteed=self.warm)
+        if not self.fixed:
+            V = sinkhorn.update_components(U, V, sinkhorn.pull(self._plan.mass, U @ V) if self.warm else pull)
+        last = self._plan.log_u if self.warm else None
+        self._plan = sinkhorn.transport(self.X, U @ V, self.kernel, self.gamma, self.steps, last)
+        return U, V
+
+    def _reached(self, rows: Rows, U: Array, V: Array) -> tuple[float, State]:
+        value = sinkhorn.objective(self._plan, self.X, U @ V, self.gamma)
+        if self.graph is not None:
+            value += self.gamma * self.beta / 2 * sinkhorn.smoothness(U, self.graph)
+        rows.begin(U)
+        return value, State(np.ascontiguousarray(V.T), *rows.sums())
 
 
+@dataclass(eq=False, repr=False)
 class SDNMF(ComponentFactorization):
     """NMF with Sinkhorn distance: entropic transport between X and UV, plus a graph term.
 
@@ -92,150 +135,111 @@ class SDNMF(ComponentFactorization):
     (178, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **{name: ComponentFactorization._allowed[name] for name in ("n_components", "max_iter", "tol", "verbose")},
-        "beta": number(0),
-        "lam": number(0, strict=True),
-        "gamma": number(0, strict=True),
-        "metric": either(one_of("discrete", "line"), _SHAPE, _METRIC),
-        "sinkhorn_steps": whole(1),
-        "n_neighbors": whole(1),
-        "graph": either(one_of("knn"), MATRIX),
-        "solver": one_of("auto", "paper"),
-    }
+    beta: float = parameter(10.0, number(0))
+    lam: float = parameter(100.0, number(0, strict=True))
+    gamma: float = parameter(10.0, number(0, strict=True))
+    metric: str | tuple[int, int] | Array = parameter("discrete", either(one_of("discrete", "line"), _SHAPE, _METRIC))
+    sinkhorn_steps: int = parameter(15, whole(1))
+    n_neighbors: int = parameter(5, whole(1))
+    graph: str | Sparse = parameter("knn", KNN_OR_MATRIX)
+    solver: str = parameter("auto", one_of("auto", "paper"))
+    max_iter: int = parameter(100, whole(1))
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        beta: float = 10.0,
-        lam: float = 100.0,
-        gamma: float = 10.0,
-        metric: Any = "discrete",
-        sinkhorn_steps: int = 15,
-        n_neighbors: int = 5,
-        graph: Any = "knn",
-        solver: str = "auto",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.beta = beta
-        self.lam = lam
-        self.gamma = gamma
-        self.metric = metric
-        self.sinkhorn_steps = sinkhorn_steps
-        self.n_neighbors = n_neighbors
-        self.graph = graph
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    def _needs(self) -> dict[Capability, str]:
+        return {**super()._needs(), "whole matrix": type(self).__name__}
 
-    @with_callbacks
-    def fit_transform(
-        self,
-        X: Any,
-        y: Any = None,
-        W: Any = None,
-        H: Any = None,
-        *,
-        checkpoint: Any = None,
-        checkpoint_every: float = 60.0,
-        codes: Any = None,
-    ) -> Array:
-        """Learn the components of X (dense) and return its codes; W and H, if given, are the start."""
-        refuse(self, "it has a loop of its own, which writes no files", checkpoint=checkpoint, codes=codes)
-        X, kernel = self._checked(X, reset=True)
-        A = self._ties(X)
-        rng, k = check_random_state(self.random_state), self.n_components
-        if W is None and H is None:
-            W, H = rng.random_sample((len(X), k)), rng.random_sample((k, X.shape[1]))
-        W, H = _validation.check_start(W, H, X.shape, k, 1.0)
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """The rule knows its objective; what is said here is the error that is reported."""
+        X = _dense(data)
+        graph = None
+        if self.beta > 0:
+            own = not isinstance(self.graph, str)
+            graph = graphs.check_graph(self.graph, len(X), name="graph") if own else graphs.knn(X, self.n_neighbors)
+        double = data.as_float64()
+        objective = Objective({"reconstruction": Reconstruction(double.norm2(1.0))}, {"reconstruction": 1.0})
+        rows = double.rows(self.n_components, 1.0)
+        return Problem(data, rows, objective, 1.0, 1.0, details={"rule": self._rule(data, graph)})
+
+    def _rule(self, data: Data, graph: Sparse | None, *, fixed: bool = False) -> TransportRule:
+        kernel, warm = sinkhorn.Kernel(self._ground(data.shape[1]), float(self.lam)), self.solver == "auto"
+        return TransportRule(_dense(data), kernel, graph, self.gamma, self.beta, self.sinkhorn_steps, warm, fixed)
+
+    def _checked_start(self, given: Start, data: Data) -> Start:
+        """W and H, if they are given, are the start."""
+        if given[0] is None and given[1] is None:
+            return None, None
+        return check_start(*given, data.shape, self.n_components, 1.0)
+
+    def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
+        (n, m), k, (W, H) = problem.data.shape, self.n_components, given
+        if W is None:
+            W, H = rng.random_sample((n, k)), rng.random_sample((k, m))
         U, V = sinkhorn.normalize(np.array(W, np.float64), np.array(H, np.float64))
-        root = self._init_callback_context(max_subtasks=self.max_iter)
-        root.call_on_fit_task_begin(estimator=self, X=X)
-        steps = self._iterate(X, U, V, kernel, A, fixed=False)
-        factors, done, converged = next(steps), Stopping(self.tol), False
-        history = [factors.value]
-        for iteration in range(1, self.max_iter + 1):
-            task = root.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, X=X)
-            factors = next(steps)
-            history.append(factors.value)
-            self._say(iteration, factors.value)
-            converged = done(history[-2], history[-1])
-            if task.call_on_fit_task_end(estimator=self, X=X) or converged:
-                converged = True
-                break
-        root.call_on_fit_task_end(estimator=self, X=X)
-        if self.tol > 0 and not converged:
-            _validation.warn_not_converged(self.max_iter, self.tol, abs(1 - history[-2] / history[-1]))
-        Z, components = sinkhorn.normalize(factors.U, factors.V)
-        self.components_, self.n_components_ = components.astype(X.dtype), k
-        self.objective_history_, self.objective_, self.n_iter_ = np.array(history), history[-1], len(history) - 1
-        self.reconstruction_err_ = float(np.linalg.norm(X - Z @ components))
-        return Z.astype(X.dtype)
+        return U, V.T
 
-    def transform(self, X: Any, *, codes: Any = None) -> Array:
-        """Codes of new samples: `max_iter` iterations of the rule with the components held fixed."""
-        refuse(self, "it has a loop of its own, which writes no files", codes=codes)
-        check_is_fitted(self)
-        X, kernel = self._checked(X, reset=False)
-        V = self.components_.astype(np.float64)
+    def _update(self, problem: Problem) -> Update:
+        rule: Update = problem.details["rule"]
+        return rule
+
+    def _settle(self, problem: Problem, run: Run) -> Run:
+        """The rule's codes stand."""
+        problem.rows.release()
+        return run
+
+    def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
+        """Components that sum to 1."""
+        total, V = sinkhorn.normalize(np.ones((1, problem.rows.k)), np.ascontiguousarray(s.Vt.T))
+        return V.astype(problem.data.dtype), total[0]
+
+    def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
+        return {
+            "n_components_": problem.rows.k,
+            "n_iter_": len(run.history) - 1,
+            "objective_": run.history[-1],
+            "objective_history_": np.array(run.history),
+            "reconstruction_err_": float(np.sqrt(problem.rows.residual2(run.state.Vt) or 0.0)),
+            **self._learned(problem, run),
+        }
+
+    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
+        learned = super()._learned(problem, run)
+        return learned | {"components_": self._components(problem, run.state)[0]}
+
+    def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
+        attributes, rows, codes = super()._finished(problem, run)
+        return attributes, rows, codes.astype(problem.data.dtype)
+
+    def _codes(self, data: Data, state: TransformState | None = None) -> tuple[Rows, Codes]:
+        """`max_iter` iterations of the rule with the components held fixed, every row on its own."""
+        V, X = self.components_.astype(np.float64), _dense(data)
+        rule = self._rule(data, None, fixed=True)
         U = np.repeat((X.sum(axis=1, dtype=np.float64)[:, None] + 1e-12) / len(V), len(V), axis=1)
-        iterations = self._iterate(X, U, V, kernel, None, fixed=True)  # every row on its own
-        return next(islice(iterations, self.max_iter, None)).U.astype(X.dtype)
-
-    def _ties(self, X: Array) -> Any:
-        """The graph, where it counts."""
-        if self.beta == 0:
-            return None
-        known = not isinstance(self.graph, str)
-        return graphs.check_graph(self.graph, len(X), name="graph") if known else graphs.knn(X, self.n_neighbors)
-
-    def _checked(self, X: Any, *, reset: bool) -> tuple[Array, sinkhorn.Kernel]:
-        _validation.check_parameters(self, self._allowed)
-        _validation.check_place(self, place_of(X), everywhere=False)
-        X, _ = _validation.check_data(self, X, reset=reset)
-        if sparse.issparse(X):
-            raise TypeError("A sparse matrix was passed, but SDNMF moves mass between all features: pass X.toarray().")
-        return X, sinkhorn.Kernel(self._ground(X.shape[1]), float(self.lam))
+        rule.start(U, V)
+        for _ in range(self.max_iter):
+            U, _ = rule.step(U, V)
+        return data.rows(len(V), 1.0), U.astype(data.dtype)
 
     def _ground(self, m: int) -> sinkhorn.Metric:
+        """The ground metric between m features."""
         if isinstance(self.metric, tuple):
-            if self.metric[0] * self.metric[1] != m:
-                raise ValueError(
-                    f"metric={self.metric} has {self.metric[0] * self.metric[1]} pixels, but X has {m} features."
-                )
-            return sinkhorn.grid_metric(*self.metric)
+            height, width = self.metric
+            if height * width != m:
+                raise ValueError(f"metric={self.metric} has {height * width} pixels, but X has {m} features.")
+            return sinkhorn.grid_metric(height, width)
         if isinstance(self.metric, str):
             return sinkhorn.line_metric(m) if self.metric == "line" else sinkhorn.discrete_metric(m)
         return sinkhorn.check_metric(self.metric, m)
-
-    def _iterate(
-        self, X: Array, U: Array, V: Array, kernel: sinkhorn.Kernel, A: Any, *, fixed: bool
-    ) -> Iterator[_Factors]:
-        """The published loop, or the one that continues; yields the start and every iteration."""
-        warm = self.solver == "auto"
-        plan = sinkhorn.transport(X, U @ V, kernel, self.gamma, self.sinkhorn_steps)
-        while True:
-            value = sinkhorn.objective(plan, X, U @ V, self.gamma)
-            if A is not None:
-                value += self.gamma * self.beta / 2 * sinkhorn.smoothness(U, A)
-            yield _Factors(U, V, value)
-            pull = sinkhorn.pull(plan.mass, U @ V)
-            U = sinkhorn.update_codes(U, V, pull, A, self.beta, guaranteed=warm)
-            if not fixed:
-                V = sinkhorn.update_components(U, V, sinkhorn.pull(plan.mass, U @ V) if warm else pull)
-            start = plan.log_u if warm else None
-            plan = sinkhorn.transport(X, U @ V, kernel, self.gamma, self.sinkhorn_steps, start)
 
     def __sklearn_tags__(self) -> Any:
         """Dense input only."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def _dense(data: Data) -> Array:
+    """X, which must be dense."""
+    X = data.on_host()
+    if sparse.issparse(X):
+        raise TypeError("A sparse matrix was passed, but SDNMF moves mass between all features: pass X.toarray().")
+    return X

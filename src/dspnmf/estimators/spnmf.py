@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from dspnmf import graphs
-from dspnmf._validation import Allowed, number, whole
-from dspnmf.backends import ArrayRows, Operator
+from dspnmf._typing import ArrayLike
+from dspnmf._validation import number, whole
+from dspnmf.backends.protocol import Data
+from dspnmf.backends.row_model import Operator
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.gnmf import GNMF
-from dspnmf.objective.terms import Objective, Reconstruction
+from dspnmf.estimators.parameters import parameter
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.terms import Reconstruction
 
 
+@dataclass(eq=False, repr=False)
 class SPNMF(GNMF):
     """Structure-preserving NMF: GNMF's local term, repulsion of distant pairs, and a penalty on overlapping components.
 
@@ -34,8 +38,8 @@ class SPNMF(GNMF):
         Weight of the penalty on features that components share (weighed by the rows they share).
     n_distant : int, default=5
         Every row is repelled by so many of its farthest rows.
-    n_neighbors, weights, normalized, graph, solver, init, n_init, max_iter, tol, inner_iter, normalize, random_state, \
-verbose
+    n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
+random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
     Attributes
@@ -61,48 +65,16 @@ verbose
     (178, 3)
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        **GNMF._allowed,
-        "repulsion": number(0),
-        "overlap": number(0),
-        "n_distant": whole(1),
-    }
+    repulsion: float = parameter(1.0, number(0))
+    overlap: float = parameter(1.0, number(0))
+    n_distant: int = parameter(5, whole(1))
 
-    def __init__(
-        self,
-        n_components: int = 10,
-        *,
-        beta: float = 100.0,
-        repulsion: float = 1.0,
-        overlap: float = 1.0,
-        n_distant: int = 5,
-        n_neighbors: int = 5,
-        weights: str = "binary",
-        normalized: bool = False,
-        graph: Any = "knn",
-        solver: str = "auto",
-        init: str = "random",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        inner_iter: int | str = "auto",
-        normalize: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_components, beta=beta, n_neighbors=n_neighbors, weights=weights, normalized=normalized, graph=graph,
-            solver=solver, init=init, n_init=n_init, max_iter=max_iter, tol=tol, inner_iter=inner_iter,
-            normalize=normalize, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.repulsion = repulsion
-        self.overlap = overlap
-        self.n_distant = n_distant
-
-    def _problem(self, X: Any, y: Any, scale: float) -> Problem:
-        operator, beta = self._ties_of(X)
-        far, repulsion = Operator(-graphs.farthest(X, self.n_distant), np.zeros(X.shape[0])), float(self.repulsion)
-        rows = ArrayRows(X, self.n_components, scale, [operator, far])
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """All terms belong to the reconstruction, whose components have unit length."""
+        operator, beta = self._operator(data)
+        distant = graphs.farthest(data.on_host(), self.n_distant)
+        far, repulsion = Operator(-distant, np.zeros(data.shape[0])), float(self.repulsion)
+        rows = data.rows(self.n_components, scale, [operator, far])
         smooth = {j: weight for j, weight in ((0, beta), (1, repulsion)) if weight > 0}
-        data = Reconstruction(rows.norm2(), overlap=float(self.overlap), smooth=smooth)
-        return Problem(rows, Objective((data,), (1.0,)), scale * scale, scale)
+        term = Reconstruction(data.norm2(scale), overlap=float(self.overlap), smooth=smooth)
+        return Problem(data, rows, Objective({"reconstruction": term}, {"reconstruction": 1.0}), scale * scale, scale)

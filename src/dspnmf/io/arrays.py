@@ -1,144 +1,150 @@
-"""NumPy files: .npy, one array, and .npz, an archive of them, which may be a SciPy sparse matrix."""
+"""NumPy files (.npy, one array; .npz, an archive of them, which may be a SciPy sparse matrix) and Zarr stores."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from dspnmf.io.choice import Seen, choose, labels
-from dspnmf.io.errors import parsing, quoted, refused
-from dspnmf.io.limits import IN_MEMORY, amount, check_shape
-from dspnmf.io.matrices import as_float, check_matrix, check_real, compressed, is_real, scattered, unnamed
-from dspnmf.io.options import Options
-from dspnmf.io.table import Table
+from dspnmf.io.errors import library, parsing, quoted, refused
+from dspnmf.io.limits import IN_MEMORY, amount, check_array, check_size, times
+from dspnmf.io.named_arrays import Array, ArrayInfo, check_matrix, sparse_array, table_of_arrays
+from dspnmf.io.table import Options, Table
+
+if TYPE_CHECKING:
+    import zarr
 
 _LONGEST = 2**16  # letters of a header
-_SPARSE = {"format", "shape", "data"}
+_SPARSE = "sparse matrix"
+# Zarr 2 knows a codec that unpickles: only those that turn bytes into numbers are let through.
+_CODECS = frozenset(
+    ("bytes", "transpose", "endian", "sharding_indexed", "blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma",
+     "crc32c", "crc32", "adler32", "fletcher32", "shuffle", "delta", "astype", "fixedscaleoffset", "packbits")
+)  # fmt: skip
 
 
-class Header(NamedTuple):
+class _Header(NamedTuple):
     """What a .npy file says of its array."""
 
     shape: tuple[int, ...]
     fortran: bool
     dtype: np.dtype[Any]
 
-    @property
-    def size(self) -> int:
-        """Bytes the array must have."""
-        return prod(self.shape) * self.dtype.itemsize
+    def check(self, path: Path, what: str, there: int) -> None:
+        """Refuse an array that is not completely there."""
+        size = prod(self.shape) * self.dtype.itemsize
+        if any(length < 0 for length in self.shape) or size > there:
+            raise refused(
+                path,
+                f"its header claims {times(self.shape)} numbers, {amount(size)}, but {what} has only {there:,} bytes "
+                "for them: it is cut off or damaged. Copy or save it again.",
+            )
 
 
 def read_npy(path: Path, options: Options) -> Table:
     """A table from a .npy file; above 1 GiB its array stays there, as a memory map."""
-    options.only(path, "a .npy file")
     with path.open("rb") as file:
-        header = _header(path, file)
-        check_real(path, header.dtype)
-        check_matrix(path, header.shape)
-        begin, there = file.tell(), path.stat().st_size - file.tell()
-        if header.size > there:
-            raise _too_short(path, "the file", header, there)
-        order = "F" if header.fortran else "C"
-        if header.size > IN_MEMORY:
-            check_shape(path, header.shape, 0)
-            return unnamed(np.memmap(path, header.dtype, "r", begin, header.shape, order))  # type: ignore[call-overload]
-        check_shape(path, header.shape, 8)
-        with parsing(path, ".npy file"):
-            X = np.fromfile(file, header.dtype, prod(header.shape)).reshape(header.shape, order=order)  # type: ignore[call-overload]
-    return unnamed(as_float(X))
+        header, begin = _header(path, file), file.tell()
+    if not header.dtype.hasobject:
+        header.check(path, "the file", path.stat().st_size - begin)
+
+    def load(_: str) -> Array:
+        mapped = np.memmap(path, header.dtype, "r", begin, header.shape, "F" if header.fortran else "C")
+        check_array(path, header.shape, 0 if mapped.nbytes > IN_MEMORY else 8 * mapped.size)
+        return mapped if mapped.nbytes > IN_MEMORY else np.array(mapped)
+
+    return table_of_arrays(path, {"array": ArrayInfo(header.shape, header.dtype)}, load, options)
 
 
 def read_npz(path: Path, options: Options) -> Table:
     """A table from a .npz file: its only matrix, the one named `variable`, or what ``scipy.sparse.save_npz`` wrote."""
-    options.only(path, "a .npz file", "variable", "label")
-    with _opened(path) as archive:
-        headers = {name: _member_header(path, archive, name) for name in _members(archive)}
-        if headers.keys() >= _SPARSE and options.variable is None:
-            options.only(path, "a sparse matrix in a .npz file")
-            return unnamed(_sparse(path, archive, headers))
-        seen = {name: Seen(header.shape, is_real(header.dtype)) for name, header in headers.items()}
-        chosen = choose(path, seen, options)
-        check_real(path, headers[chosen].dtype, f"the array {quoted(chosen)}")
-        check_matrix(path, headers[chosen].shape, f"the array {quoted(chosen)}")
-        table = unnamed(as_float(_member(path, archive, chosen)))
-        if options.label is None:
-            return table
-        found = labels(path, options.label, _member(path, archive, options.label), len(table.X))
-    return Table(table.X, table.features, table.index, columns={options.label: found}, label=options.label)
+    with parsing(path, ".npz file"), zipfile.ZipFile(path) as archive:
+        arrays = {}
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                with archive.open(name) as file:
+                    header = _header(path, file)
+                arrays[name.removesuffix(".npy")] = ArrayInfo(header.shape, header.dtype)
+        if arrays.keys() >= {"format", "shape", "data"} and options.variable is None:
+            X = _sparse(path, archive, list(arrays))
+            arrays[_SPARSE] = ArrayInfo(X.shape, X.dtype, sparse="csr")
+            for name in ("data", "indices", "indptr", "row", "col", "format", "shape"):
+                arrays.pop(name, None)
+        return table_of_arrays(
+            path, arrays, lambda name: X if name == _SPARSE else _member(path, archive, name), options
+        )
 
 
-def _header(path: Path, file: IO[bytes]) -> Header:
-    """The header of an array; only what is plain data is taken."""
+def _header(path: Path, file: IO[bytes]) -> _Header:
+    """The header of an array."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
-        header = Header(*readers[np.lib.format.read_magic(file)](file, max_header_size=_LONGEST))
+        return _Header(*readers[np.lib.format.read_magic(file)](file, max_header_size=_LONGEST))
     except Exception as error:  # NumPy parses the header as Python, and raises what the parser does
         what = "it does not begin as an array of numbers saved by NumPy: it is cut off, damaged or something else"
         raise refused(path, f"{what}. Copy or save it again.") from error
-    if any(length < 0 for length in header.shape):
-        raise refused(path, f"its header claims the shape {header.shape}: it is damaged. Copy or save it again.")
-    return header
-
-
-def _too_short(path: Path, what: str, header: Header, there: int) -> Exception:
-    """An array that is not there, or not all of it."""
-    shape = " x ".join(f"{length:,}" for length in header.shape)
-    return refused(
-        path,
-        f"its header claims {shape} numbers, {amount(header.size)}, but {what} has only {there:,} bytes for them: it "
-        "is cut off or damaged. Copy or save it again.",
-    )
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive."""
-    with parsing(path, ".npz file"), zipfile.ZipFile(path) as archive:
-        yield archive
-
-
-def _members(archive: zipfile.ZipFile) -> list[str]:
-    """Names of the arrays in an archive."""
-    return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-
-
-def _member_header(path: Path, archive: zipfile.ZipFile, name: str) -> Header:
-    """What a member says of its array."""
-    with archive.open(f"{name}.npy") as file:
-        return _header(path, file)
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """One array of an archive, read into memory; what the archive says of its size is not trusted either."""
-    claimed = archive.getinfo(f"{name}.npy").file_size
+    """One array of an archive, read into memory; the size the archive claims is checked against what is there."""
     with archive.open(f"{name}.npy") as file:
         header = _header(path, file)
         if header.dtype.hasobject:
-            check_real(path, header.dtype, f"the array {quoted(name)}")
-        if header.size > claimed:
-            raise _too_short(path, f"the array {quoted(name)}", header, claimed)
-        check_shape(path, header.shape or (1,), header.dtype.itemsize)
-        content = bytearray(file.read(header.size))
-    if len(content) < header.size:
-        raise _too_short(path, f"the array {quoted(name)}", header, len(content))
+            ArrayInfo(header.shape, header.dtype).check_real(path, name)
+        header.check(path, f"the array {quoted(name)}", archive.getinfo(f"{name}.npy").file_size)
+        check_array(path, header.shape, prod(header.shape) * header.dtype.itemsize)
+        content = bytearray(file.read(prod(header.shape) * header.dtype.itemsize))
+    header.check(path, f"the array {quoted(name)}", len(content))
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def _sparse(path: Path, archive: zipfile.ZipFile, headers: dict[str, Header]) -> Any:
+def _sparse(path: Path, archive: zipfile.ZipFile, names: list[str]) -> Array:
     """The matrix that ``scipy.sparse.save_npz`` wrote."""
-    parts = {name: _member(path, archive, name) for name in headers}
+    parts = {name: _member(path, archive, name) for name in names}
     form, shape = parts["format"].item(), tuple(int(length) for length in parts["shape"].ravel())
     form = form.decode("ascii", "replace") if isinstance(form, bytes) else str(form)
-    if form in ("csr", "csc") and {"indices", "indptr"} <= parts.keys():
-        return compressed(path, parts, shape, form)
     if form == "coo" and {"row", "col"} <= parts.keys():
-        return scattered(path, parts["row"], parts["col"], parts["data"], shape)
-    raise refused(path, f"its sparse matrix has the format {quoted(form)}. Save X.tocsr() instead.")
+        check_matrix(path, shape, _SPARSE)
+        check_array(path, shape[:1], 16 * shape[0])
+        X = sparse.coo_array((parts["data"], (parts["row"], parts["col"])), shape=shape).tocsr()
+        form, parts = "csr", {name: getattr(X, name) for name in ("data", "indices", "indptr")}
+    if form not in ("csr", "csc") or not {"indices", "indptr"} <= parts.keys():
+        raise refused(path, f"its sparse matrix has the format {quoted(form)}. Save X.tocsr() instead.")
+    return sparse_array(path, form, parts, shape)
+
+
+def read_zarr(path: Path, options: Options) -> Table:
+    """A table from a Zarr array, or from a group with one; above 1 GiB it stays in the store."""
+    zarr = library("zarr", "files", path)
+    with parsing(path, "Zarr store"):
+        store = zarr.open(str(path), mode="r")
+        members = [("array", store)] if isinstance(store, zarr.Array) else store.members(max_depth=None)
+        items = {name: item for name, item in members if isinstance(item, zarr.Array)}
+        arrays = {name: ArrayInfo(tuple(item.shape), np.dtype(item.dtype)) for name, item in items.items()}
+        return table_of_arrays(
+            path, arrays, lambda name: _zarr_array(path, name, items[name]), options.without_slashes()
+        )
+
+
+def _zarr_array(path: Path, name: str, item: zarr.Array) -> Array:
+    """An array that is made of bytes and nothing else, and of a plausible size."""
+    metadata = item.metadata
+    codecs = getattr(metadata, "codecs", None)
+    if codecs is None:
+        codecs = [*(metadata.filters or ()), *([metadata.compressor] if metadata.compressor else [])]
+    for codec in codecs:
+        config = codec.to_dict() if hasattr(codec, "to_dict") else codec.get_config()
+        kind = str(config.get("name", config.get("id"))).removeprefix("numcodecs.")
+        if kind not in _CODECS:
+            raise refused(
+                path, f"{quoted(name)} is stored with {quoted(kind)}, which is not trusted. Save it with zstd or gzip."
+            )
+    itemsize, large = np.dtype(item.dtype).itemsize, item.nbytes > IN_MEMORY
+    check_array(path, tuple(item.shape), 0 if large else item.nbytes)
+    check_size(path, prod(item.chunks) * itemsize, f"{quoted(name)} in chunks of {item.chunks} numbers")
+    return item if large else np.asarray(item[...])

@@ -1,11 +1,12 @@
-"""What a user is told when a file cannot be read: which file, what is wrong where, and what to do."""
+"""Errors about files: which file, what is wrong with it, where, and what to do; one line each."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from types import ModuleType
 
 
 class ReadError(ValueError):
@@ -24,33 +25,32 @@ class ReadError(ValueError):
     """
 
 
-def refused(path: Any, what: str) -> ReadError:
+def refused(path: Path, what: str) -> ReadError:
     """The error for one file."""
     return ReadError(f"{plain(path, 4096)}: {what}")
 
 
-def plain(text: Any, most: int = 200) -> str:
+def plain(text: object, most: int = 200) -> str:
     """Text on one line that does nothing to a terminal, cut where it is long."""
     text = str(text)
     cut = text if len(text) <= most else text[:most] + "..."
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in cut)
 
 
-def quoted(text: Any) -> str:
+def quoted(text: object) -> str:
     """A name or a cell, in quotes."""
     return f"'{plain(text, 60)}'"
 
 
-def some(names: Any, most: int = 8) -> str:
-    """Names, in quotes, and how many there are where they are too many to be shown."""
-    names = list(names)
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first few names in quotes, and how many there are."""
     more = f", ... ({len(names):,} in all)" if len(names) > most else ""
     return ", ".join(map(quoted, names[:most])) + more
 
 
 @contextmanager
-def parsing(path: Any, what: str) -> Iterator[None]:
-    """Whatever a library raises on damaged bytes, as one error; libraries raise anything."""
+def parsing(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a library raises on damaged bytes into a ReadError."""
     try:
         yield
     except (ReadError, ImportError):
@@ -58,15 +58,14 @@ def parsing(path: Any, what: str) -> Iterator[None]:
     except MemoryError as error:
         raise refused(path, "reading it takes more memory than there is. Use a smaller file.") from error
     except Exception as error:
-        lines = str(error).strip().splitlines() or [""]
-        reason = plain(lines[0]).rstrip(".") or type(error).__name__
+        reason = plain(next(iter(str(error).strip().splitlines()), "")).rstrip(".") or type(error).__name__
         raise refused(
-            path, f"it is no readable {what} ({reason}). Check that it is complete, or make it again."
+            path, f"it is not a readable {what} ({reason}). Check that it is complete, or make it again."
         ) from error
 
 
-def library(name: str, extra: str, path: Any) -> Any:
-    """A library that is not always there."""
+def library(name: str, extra: str, path: Path) -> ModuleType:
+    """Import an optional library, or say how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,14 +1,7 @@
-"""HDF5 files: what is in them, and arrays out of them, asked of a process that may die instead of this one."""
+"""HDF5 files, and AnnData files (.h5ad), which single-cell programs write: X, names of cells and genes, columns."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
-from contextlib import suppress
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,151 +9,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io import _hdf5_child
-from dspnmf.io.errors import library, plain, quoted, refused
-from dspnmf.io.limits import FREE, IN_MEMORY, check_shape, check_size
-from dspnmf.io.matrices import as_float
+from dspnmf.io.child_process import ChildProcess
+from dspnmf.io.errors import ReadError, library, quoted, refused
+from dspnmf.io.limits import IN_MEMORY, check_array, check_size
+from dspnmf.io.named_arrays import Array, as_float, check_matrix, table_of_arrays
+from dspnmf.io.names import distinct, find, numbered, positions, texts, whole
+from dspnmf.io.table import Options, Table
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_WAIT = 60.0  # seconds on the clock, where seconds of computing cannot be limited
-_LISTED = 500
-
-
-@dataclass(frozen=True)
-class Member:
-    """What is known of a member of a group before it is read."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
-    chunks: tuple[int, ...] = ()
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def real(self) -> bool:
-        """Whether it is an array of real numbers."""
-        return self.kind == "array" and self.dtype not in ("", "text") and np.dtype(self.dtype).kind in "fiub"
-
-    @property
-    def size(self) -> int:
-        """Bytes of its array; of texts, a guess."""
-        return prod(self.shape) * self.width
-
-    @property
-    def width(self) -> int:
-        """Bytes of an entry."""
-        return {"": 0, "text": 64}.get(self.dtype) or np.dtype(self.dtype or "u1").itemsize
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-class Hdf5:
-    """One HDF5 file."""
+def read_hdf5(path: Path, options: Options) -> Table:
+    """A table from an HDF5 file: its only matrix, or the one named `variable`."""
+    with _opened(path) as file:
+        return table_of_arrays(path, file.arrays, lambda name: _load(file, name), options.without_slashes())
 
-    def __init__(self, path: Path) -> None:
-        library("h5py", "files", path)
-        self.path = path
-        if not has_signature(path):
-            raise refused(path, "it is no HDF5 file. Check its type, and that it is complete.")
 
-    def __enter__(self) -> Hdf5:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", _hdf5_child.__file__, str(self.path.resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # what was not said yet has no listener
-                    pipe.close()
-        self._process.wait()
-
-    def members(self, group: str = "/") -> dict[str, Member]:
-        """What a group holds, by name."""
-        found, _ = self._ask("list", group)
-        return {name: _member(f"{group.rstrip('/')}/{name}", told) for name, told in found["members"].items()}
-
-    def arrays(self) -> dict[str, Member]:
-        """All arrays in the file, by their paths; groups behind the first few hundred are not looked into."""
-        found: dict[str, Member] = {}
-        groups, seen = ["/"], 0
-        while groups and seen < _LISTED:
-            for member in self.members(groups.pop(0)).values():
-                if member.kind == "group":
-                    groups.append(member.name)
-                elif member.kind in ("array", "foreign"):
-                    found[member.name.lstrip("/")] = member
-            seen += 1
-        return found
-
-    def numbers(self, member: Member) -> NDArray[Any]:
-        """An array of real numbers."""
-        self._check(member)
-        if not member.real:
-            raise refused(self.path, f"{quoted(member.name)} does not hold real numbers. Save plain numbers.")
-        _, content = self._ask("read", member.name, member.size)
-        if len(content) != member.size:
-            raise self._failed(member.name)
-        return np.frombuffer(content, member.dtype).reshape(member.shape)
-
-    def texts(self, member: Member) -> list[str]:
-        """An array of texts."""
-        self._check(member)
-        _, content = self._ask("read", member.name, member.size)
-        return list(map(str, json.loads(content)))
-
-    def matrix(self, member: Member) -> Any:
-        """An array of numbers as a table has it; above 1 GiB it stays in the file, which stays open."""
-        self._check(member)
-        if member.size <= IN_MEMORY or not member.real:
-            return as_float(self.numbers(member))
-        check_shape(self.path, member.shape, 0)
-        return library("h5py", "files", self.path).File(self.path, "r")[member.name]
-
-    def _check(self, member: Member) -> None:
-        """Whether an array is in this file, and believable."""
-        if member.kind != "array":
-            what = "in another file, which is not opened" if member.kind == "foreign" else "no array"
-            raise refused(self.path, f"{quoted(member.name)} is {what}. Save plain numbers in one file.")
-        if member.size <= IN_MEMORY:
-            check_shape(self.path, member.shape or (1,), member.width)
-        check_size(self.path, prod(member.chunks or (0,)) * member.width, f"chunks of {member.chunks} numbers")
-
-    def _ask(self, what: str, name: str, size: int = 0) -> tuple[dict[str, Any], bytes]:
-        """One question, and the answer."""
-        pipes = self._process
-        assert pipes.stdin is not None
-        assert pipes.stdout is not None
-        clock = threading.Timer(_WAIT + size / _hdf5_child.BYTES_PER_SECOND, pipes.kill)
-        clock.start()
-        try:
-            pipes.stdin.write(json.dumps([what, name]).encode() + b"\n")
-            pipes.stdin.flush()
-            answer = json.loads(pipes.stdout.readline() or b"null")
-            if answer and answer["bytes"] > FREE:
-                check_size(self.path, answer["bytes"], f"what {quoted(name)} holds")
-            content = pipes.stdout.read(answer["bytes"]) if answer else b""
-        except OSError as error:
-            raise self._failed(name) from error
-        finally:
-            clock.cancel()
-        if answer is None or len(content) < answer["bytes"]:
-            raise self._failed(name)
-        if "error" in answer:
-            what, why = "it" if name == "/" else quoted(name), plain(answer["error"]).rstrip(".")
-            raise refused(
-                self.path, f"{what} cannot be read ({why}). Check that the file is complete, or make it again."
-            )
-        return answer, content
-
-    def _failed(self, name: str) -> Exception:
-        """The HDF5 library hung or crashed."""
-        return refused(self.path, f"the HDF5 library fails on it, at {quoted(name)}: it is damaged. Make it again.")
+def read_h5ad(path: Path, options: Options) -> Table:
+    """A table from an AnnData file: X, or the layer named by `variable` (such as ``layers/counts``)."""
+    name = (options.variable or "X").strip("/")
+    with _opened(path) as file:
+        find(path, name, list(file.arrays), "array", "variable")
+        file.arrays[name].check_real(path, name)
+        check_matrix(path, file.arrays[name].shape, name)
+        X = as_float(_load(file, name))
+        cell_name, cells = _names(file, "obs/")
+        _, genes = _names(file, "var/")
+        columns = _columns(file, cell_name, X.shape[0], options.label)
+    if cells is not None and len(cells) != X.shape[0]:
+        raise refused(path, f"it has {X.shape[0]:,} rows, but names for {len(cells):,}: it is damaged. Write it again.")
+    return Table(
+        X=X,
+        features=texts(distinct(genes)) if genes and len(genes) == X.shape[1] else positions(X.shape[1]),
+        index=numbered(X.shape[0]) if cells is None else texts(cells),
+        index_name="" if cell_name == "_index" else cell_name,
+        columns=columns,
+        label=options.label,
+    )
 
 
 def has_signature(path: Path) -> bool:
@@ -169,13 +54,52 @@ def has_signature(path: Path) -> bool:
     with path.open("rb") as file:
         while at < min(size, 2**20):
             file.seek(at)
-            if file.read(8) == SIGNATURE:
+            if file.read(8) == _SIGNATURE:
                 return True
             at = 2 * at or 512
     return False
 
 
-def _member(path: str, told: dict[str, Any]) -> Member:
-    """What a process told of a member."""
-    shape, chunks = tuple(told.get("shape", ())), tuple(told.get("chunks", ()))
-    return Member(path, told["kind"], shape, told.get("dtype", ""), chunks, told.get("attributes", {}))
+def _opened(path: Path) -> ChildProcess:
+    """The file, in a process of its own."""
+    child = ChildProcess(path, "hdf5")
+    if not has_signature(path):
+        raise refused(path, "it is not an HDF5 file. Check its type, and that it is complete.")
+    return child
+
+
+def _load(file: ChildProcess, name: str) -> Array:
+    """An array in memory; above 1 GiB it stays in the file, which stays open."""
+    info = file.arrays[name]
+    if info.size <= IN_MEMORY or info.sparse or not info.real:
+        return file.load(name)
+    check_array(file.path, info.shape, 0)
+    dataset = library("h5py", "files", file.path).File(file.path, "r")[name]
+    check_size(file.path, prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, f"chunks of {dataset.chunks} numbers")
+    return dataset
+
+
+def _names(file: ChildProcess, group: str) -> tuple[str, list[str] | None]:
+    """Names of cells or genes, and what they are called."""
+    for name, info in file.arrays.items():
+        if name == f"{group}_index" or (info.is_index and name.startswith(group)):
+            return name.removeprefix(group), [str(value) for value in file.load(name).tolist()]
+    return "_index", None
+
+
+def _columns(file: ChildProcess, index: str, n: int, label: str | None) -> dict[str, NDArray[Any]]:
+    """Columns about cells; what is neither numbers nor text is left out, unless it is the label."""
+    inside = {name.removeprefix("obs/"): info for name, info in file.arrays.items() if name.startswith("obs/")}
+    known = {name: info for name, info in inside.items() if "/" not in name and name != index}
+    if label is not None:
+        find(file.path, label, list(known), "column", "label")
+    columns = {}
+    for name, info in known.items():
+        try:
+            if info.shape != (n,):
+                raise refused(file.path, f"{quoted(name)} has shape {info.shape}, but there are {n:,} rows.")
+            columns[name] = whole(np.asarray(file.load(f"obs/{name}")))
+        except ReadError:
+            if name == label:
+                raise
+    return columns

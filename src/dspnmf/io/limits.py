@@ -1,7 +1,7 @@
-"""How much a file may ask for. A few bytes can claim any size, so a claim is compared with the file before it is met.
+"""How much memory a file may ask for. A few bytes can claim any size, so claims are compared with the file's size.
 
-What needs more than `FREE` bytes of memory must come from a file with at least one byte for each `RATIO` of them. Files
-that people have are far below it (numbers hardly compress to a hundredth), and made-up headers are far above.
+What needs more than `FREE` bytes of memory must come from a file with at least one byte for each `RATIO` of them. Real
+files are far below that (numbers rarely compress to a hundredth), made-up headers far above.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dspnmf.io.errors import refused
 
 FREE = 2**26
 RATIO = 256
-IN_MEMORY = 2**30  # larger arrays stay in their file, if it has them plainly, and a fit reads them from there
-_NAME = 48  # bytes a row or a column costs: its name
+IN_MEMORY = 2**30  # larger arrays in .npy, Zarr and HDF5 files stay in the file, and a fit reads them in blocks
+_NAME = 48  # bytes of the name of a row or column
 
 
 def check_size(path: Path, needed: int, what: str, size: int | None = None) -> None:
-    """Whether `needed` bytes for `what` are believable in a file of `size` bytes, and possible on this machine."""
+    """Refuse `what` if its `needed` bytes are implausible for a file of `size` bytes, or more than this machine has."""
     if needed <= FREE:
         return
-    size = stored(path) if size is None else size
+    if size is None:
+        size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
     if needed > FREE + RATIO * size:
         raise refused(
             path,
@@ -32,27 +33,22 @@ def check_size(path: Path, needed: int, what: str, size: int | None = None) -> N
         raise refused(
             path,
             f"{what} take {amount(needed)} in memory, but this machine has {amount(memory())}. Save them as a .npy or "
-            "Zarr array, which is read piece by piece.",
+            "Zarr array, which is read in blocks.",
         )
 
 
-def check_shape(path: Path, shape: tuple[int, ...], itemsize: int, size: int | None = None) -> None:
-    """The same for an array and the names of its rows and columns."""
-    cells = itemsize
-    for length in shape:
-        cells *= length
-    check_size(path, cells + _NAME * sum(shape), f"{' x '.join(f'{length:,}' for length in shape)} numbers", size)
+def check_array(path: Path, shape: tuple[int, ...], needed: int, size: int | None = None) -> None:
+    """The same for an array of `needed` bytes, with the names of its rows and columns."""
+    check_size(path, needed + _NAME * sum(shape), f"{times(shape)} numbers", size)
 
 
-def stored(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    if not path.is_dir():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+def times(shape: tuple[int, ...]) -> str:
+    """A shape in words: 1,000 x 20."""
+    return " x ".join(f"{length:,}" for length in shape)
 
 
 def memory() -> int:
-    """Bytes of memory this machine has; where that cannot be asked, more than anyone has."""
+    """Bytes of memory this machine has; 2**60 where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Names of rows and columns: those of a file, or numbers where it has none."""
+"""Names of rows and columns, and columns that are not features, as a table has them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def positions(m: int) -> NDArray[np.str_]:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Names none of which comes twice: an empty one becomes its position, a second "a" becomes "a.1".
+    """Unique names: an empty one becomes its position, a second "a" becomes "a.1".
 
     >>> distinct(["a", "a", "", "a"])
     ['a', 'a.1', 'x2', 'a.2']
     """
-    names = [name or f"x{place}" for place, name in enumerate(names)]
+    names = [name or f"x{at}" for at, name in enumerate(names)]
     taken, again, chosen = set(names), dict.fromkeys(names, 0), []
     for name in names:
         new = name
@@ -56,22 +56,26 @@ def distinct(names: Iterable[str]) -> list[str]:
 def texts(values: Sequence[str]) -> NDArray[Any]:
     """An array of texts; of objects where one long text would make all others as wide."""
     width = max(map(len, values), default=0)
-    if 4 * width * len(values) <= _WIDE:
-        return np.array(values, dtype=f"U{max(width, 1)}")
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+    return np.array(values, dtype=f"U{max(width, 1)}" if 4 * width * len(values) <= _WIDE else object)
+
+
+def whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as integers: labels, mostly."""
+    if values.dtype.kind == "f":
+        exact = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.floor(values))
+        return values.astype(np.int64) if exact.all() else values
+    return values.astype(np.int64) if values.dtype.kind in "iu" and np.all(values < 2**63) else values
 
 
 def find(path: Path, name: str, names: Sequence[str], what: str, option: str) -> int:
     """Where a name is; it must be there, and once."""
-    found = [place for place, other in enumerate(names) if other == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        where = " and ".join(str(place + 1) for place in found[:3])
-        raise refused(path, f"{option}={quoted(name)} is not clear: {what}s {where} have that name. Rename one.")
-    raise refused(path, f"it has no {what} {quoted(name)}. {nearest(name, names, what)} Correct {option}.")
+    found = [at for at, other in enumerate(names) if other == name]
+    if not found:
+        raise refused(path, f"it has no {what} {quoted(name)}. {nearest(name, names, what)} Correct {option}.")
+    if len(found) > 1:
+        where = " and ".join(str(at + 1) for at in found[:3])
+        raise refused(path, f"{option}={quoted(name)} is ambiguous: {what}s {where} have that name. Rename one.")
+    return found[0]
 
 
 def nearest(name: str, names: Sequence[str], what: str) -> str:

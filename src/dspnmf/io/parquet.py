@@ -1,82 +1,78 @@
-"""Parquet files, through PyArrow; the index that pandas noted is honoured, and nothing else of what it noted."""
+"""Parquet files, through PyArrow; of what pandas noted in them, only the index is used."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.cells import whole
-from dspnmf.io.columns import roles_of, table_of
+from dspnmf.io.columns import roles_of, table_of_columns
 from dspnmf.io.errors import library, parsing, quoted, refused
-from dspnmf.io.limits import check_shape
-from dspnmf.io.names import texts
-from dspnmf.io.options import Options
-from dspnmf.io.table import Table
+from dspnmf.io.limits import check_array
+from dspnmf.io.names import texts, whole
+from dspnmf.io.table import Options, Table
 
-_MADE_UP = "__index_level_0__"  # what pandas calls an index without a name
+if TYPE_CHECKING:
+    import pyarrow
+
+_UNNAMED = "__index_level_0__"  # what pandas calls an index without a name
 
 
 def read_parquet(path: Path, options: Options) -> Table:
     """A table from a Parquet file: columns of numbers are features."""
-    options.only(path, "a Parquet file", "label", "index", "exclude")
-    arrow = library("pyarrow", "cli", path)
-    parquet = library("pyarrow.parquet", "cli", path)
+    arrow, parquet = library("pyarrow", "cli", path), library("pyarrow.parquet", "cli", path)
     with parsing(path, "Parquet file"), parquet.ParquetFile(path) as file:
-        schema, rows = file.schema_arrow, file.metadata.num_rows
-        check_shape(path, (rows, len(schema)), 8)
-        names = list(schema.names)
-        noted = None if options.index is not None else _index(schema.metadata, names)
+        schema, rows, names = file.schema_arrow, file.metadata.num_rows, list(file.schema_arrow.names)
+        check_array(path, (rows, len(names)), 8 * rows * len(names))
         roles = roles_of(path, names, options)
+        noted = None if options.index is not None else _index(schema.metadata or {}, names)
         if noted is not None and noted != roles.label:
             roles = replace(roles, index=noted)
-        kinds = [field.type for field in schema]
-        numeric = [place for place, kind in enumerate(kinds) if place not in roles.apart and _is_number(arrow, kind)]
         table = file.read()
         if table.num_rows != rows or table.num_columns != len(names):
             raise refused(path, "its parts do not fit together: it is damaged. Write it again.")
-        narrow = all(arrow.types.is_float32(kinds[place]) for place in numeric)
-        X = np.empty((rows, len(numeric)), np.float32 if narrow and numeric else np.float64)
-        for column, place in enumerate(numeric):
-            X[:, column] = _numbers(arrow, table.column(place))
-        chosen = set(numeric)
+        kinds = [field.type for field in schema]
+        numeric = [at for at, kind in enumerate(kinds) if at not in roles.others and _is_number(arrow, kind)]
+        single = numeric and all(arrow.types.is_float32(kinds[at]) for at in numeric)
+        X = np.empty((rows, len(numeric)), np.float32 if single else np.float64)
+        for column, at in enumerate(numeric):
+            X[:, column] = _numbers(arrow, table.column(at))
         others = {
-            place: _values(path, arrow, name, table.column(place), as_text=place == roles.index)
-            for place, name in enumerate(names)
-            if place not in chosen
+            at: _values(path, arrow, name, table.column(at), as_text=at == roles.index)
+            for at, name in enumerate(names)
+            if at not in set(numeric)
         }
-    names = ["" if name == _MADE_UP and place == roles.index else name for place, name in enumerate(names)]
-    return table_of(path, names, X, numeric, others, roles)
+    names = ["" if name == _UNNAMED and at == roles.index else name for at, name in enumerate(names)]
+    return table_of_columns(path, names, X, numeric, others, roles)
 
 
-def _index(metadata: Any, names: list[str]) -> int | None:
-    """Where the column is that pandas had as its index, if it had one."""
+def _index(metadata: dict[bytes, bytes], names: list[str]) -> int | None:
+    """The position of the column that pandas had as its index, if it had one."""
     try:
-        noted = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        (noted,) = json.loads(metadata[b"pandas"])["index_columns"]
+        return names.index(noted) if names.count(noted) == 1 else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    if isinstance(noted, list) and len(noted) == 1 and isinstance(noted[0], str) and names.count(noted[0]) == 1:
-        return names.index(noted[0])
-    return None
 
 
-def _is_number(arrow: Any, kind: Any) -> bool:
-    """Whether a column of this type has numbers; true and false are none."""
+def _is_number(arrow: ModuleType, kind: pyarrow.DataType) -> bool:
+    """Whether a column of this type has numbers, which true and false are not."""
     return any(test(kind) for test in (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal))
 
 
-def _numbers(arrow: Any, column: Any) -> NDArray[Any]:
-    """A column of numbers; NaN where it has none."""
+def _numbers(arrow: ModuleType, column: pyarrow.ChunkedArray) -> NDArray[Any]:
+    """A column of numbers; NaN where a value is missing."""
     kind = column.type if arrow.types.is_float32(column.type) else arrow.float64()
     return column.cast(kind, safe=False).to_numpy()
 
 
-def _values(path: Path, arrow: Any, name: str, column: Any, *, as_text: bool) -> NDArray[Any]:
-    """A column that is no feature: numbers, or text."""
+def _values(path: Path, arrow: ModuleType, name: str, column: pyarrow.ChunkedArray, *, as_text: bool) -> NDArray[Any]:
+    """A column that is not a feature: numbers, or text."""
     kinds, kind = arrow.types, column.type
     if _is_number(arrow, kind) and not as_text:
         return whole(_numbers(arrow, column))

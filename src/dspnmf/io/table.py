@@ -1,26 +1,29 @@
-"""What a file of data becomes: numbers, and the names that belong to them."""
+"""What `read` takes and returns: options, and a table of numbers with the names that belong to them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf.io.errors import quoted, refused
+
 
 @dataclass(frozen=True)
 class Table:
-    """Samples x features, with names and columns that are no features.
+    """Samples x features, with names and columns that are not features.
 
     Attributes
     ----------
     X : array of shape (n_samples, n_features)
         Numbers, of whatever sign the file has; NaN where a cell was empty. A NumPy array or a SciPy csr_array of
         float32 or float64; of more than 1 GiB a memory map, a Zarr array or an HDF5 dataset as it is in the file, which
-        a fit reads piece by piece.
+        a fit reads in blocks.
     features : ndarray of str, shape (n_features,)
         Names of the features.
     index : ndarray of str, shape (n_samples,)
@@ -28,7 +31,7 @@ class Table:
     index_name : str
         What the index is called; "" where the file has none.
     columns : mapping of str to ndarray of shape (n_samples,)
-        Columns that are no features (labels, remarks), by name.
+        Columns that are not features (labels, remarks), by name.
     label : str or None
         Which of `columns` holds the labels.
     grid : (int, int) or None
@@ -61,5 +64,30 @@ class Table:
 
     @property
     def in_file(self) -> bool:
-        """Whether X stays in its file, to be read piece by piece: a memory map, a Zarr array, an HDF5 dataset."""
+        """Whether X stays in its file, to be read in blocks: a memory map, a Zarr array, an HDF5 dataset."""
         return isinstance(self.X, np.memmap) or not (isinstance(self.X, np.ndarray) or sparse.issparse(self.X))
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `read`; see there."""
+
+    label: str | None = None
+    index: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    variable: str | None = None
+    exclude: tuple[str, ...] = ()
+
+    def check(self, path: Path, kind: str, allowed: tuple[str, ...]) -> None:
+        """Refuse options that would be ignored."""
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name not in allowed and value not in (None, ()):
+                known = f"it takes {', '.join(allowed)}" if allowed else "it takes no options"
+                raise refused(path, f"{option.name}={quoted(value)} means nothing for {kind}: {known}.")
+
+    def without_slashes(self) -> Options:
+        """Names of arrays without the slash of the root, as HDF5 and Zarr files list them."""
+        label, variable = (name and name.strip("/") for name in (self.label, self.variable))
+        return replace(self, label=label, variable=variable)

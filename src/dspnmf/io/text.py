@@ -1,189 +1,144 @@
 """Text files: CSV and its relatives, plain or compressed with gzip.
 
-1. what the file does not say is guessed from its first rows: delimiter, names, decimals, which columns have numbers;
-2. all rows are read, columns of numbers quickly (`quick`) or exactly (`_numbers_and_texts`);
-3. where a cell is not what its column seemed to be, all cells are counted: a column of numbers with a few texts is an
-   error that names the first, and one of texts is no feature.
+1. what the file does not say is guessed from its first rows (`text_layout`);
+2. all rows are read: quickly through PyArrow, or exactly, cell by cell;
+3. a column of numbers with a few texts is an error that names the first; one with more texts is text, and read again.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io import quick, sniff
-from dspnmf.io.cells import is_nothing, is_number, row_of_numbers, tidy
-from dspnmf.io.columns import Roles, roles_of, table_of
+from dspnmf.io.columns import table_of_columns
 from dspnmf.io.errors import quoted, refused, some
 from dspnmf.io.names import texts
-from dspnmf.io.options import Options
-from dspnmf.io.source import Source
-from dspnmf.io.table import Table
+from dspnmf.io.table import Options, Table
+from dspnmf.io.text_file import MISSING, TextFile, is_missing, is_text, numbers, tidy
+from dspnmf.io.text_layout import Layout, layout_of
 
-_ROWS, _CELLS = 200, 100_000  # that are looked at before all are read
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where things are: lines before the data, one name a column, and the columns that have numbers."""
-
-    delimiter: str
-    decimal: str
-    skip: int
-    names: list[str]
-    roles: Roles
-    numeric: list[int]
-
-    @property
-    def other(self) -> list[int]:
-        """Columns that are kept as text."""
-        return sorted(set(range(len(self.names))) - set(self.numeric))
+_WORTHWHILE = 2**21  # bytes of text, below which importing PyArrow takes longer than reading
+_PIECE = 2**24
 
 
-class _Count(NamedTuple):
-    """Cells of a column, and the first that is text."""
+class _Content(NamedTuple):
+    """Numbers of the numeric columns, texts of the others, and numeric columns in which there is text."""
 
-    numbers: int = 0
-    texts: int = 0
-    line: int = 0
-    cell: str = ""
+    X: NDArray[np.float64]
+    others: dict[int, list[str]]
+    wrong: set[int]
 
 
 def read_text(path: Path, options: Options) -> Table:
     """A table from a text file."""
-    options.only(path, "a text file", "label", "index", "delimiter", "header", "exclude")
-    source = Source(path)
-    layout = _layout(source, options)
-    layout, X, others = _cells(source, layout)
-    misread = [place for place, cells in others.items() if _mostly_numbers(layout, place, cells)]
-    if misread:
-        _check_mixed(source, layout, _count(source, layout, misread))
-    columns = {
-        place: texts(cells) if place == layout.roles.index else tidy(cells, layout.decimal)
-        for place, cells in others.items()
-    }
-    return table_of(path, layout.names, X, layout.numeric, columns, layout.roles)
-
-
-def _layout(source: Source, options: Options) -> Layout:
-    """What the first rows tell."""
-    before = sniff.preface(source)
-    told = options.delimiter or before.delimiter
-    delimiter = sniff.spoken(source, told) if told else sniff.delimiter_of(source, before.lines)
-    rows: sniff.Rows = []
-    for row in source.rows(delimiter, before.lines):
-        rows.append(row)
-        if len(rows) > _ROWS or (len(rows) > 2 and len(rows) * len(row[1]) > _CELLS):
-            break
-    if not rows:
-        raise refused(source.path, "it has no rows. Check how it was made.")
-    decimal = sniff.decimal_of(rows, delimiter)
-    header = sniff.has_names(rows, decimal) if options.header is None else options.header
-    comment = before.names.split() if delimiter == " " else before.names.split(delimiter)
-    if not header and options.header is None and len(comment) == len(rows[0][1]) > 1:
-        rows.insert(0, (0, [name.strip(' "') for name in comment]))
-        header = True
-    names, rows = (rows[0][1], rows[1:]) if header else ([""] * len(rows[0][1]), rows)
-    if not rows:
-        raise refused(source.path, "it has names but no rows below them. Check how it was made.")
-    unnamed_index = header and (len(rows[0][1]) == len(names) + 1 or (len(names) > 1 and not names[0].strip()))
-    names = ["", *names] if len(rows[0][1]) == len(names) + 1 and header else names
-    names = [name.strip() for name in names]
-    roles = roles_of(source.path, names if header else [f"x{place}" for place in range(len(names))], options)
-    if unnamed_index and roles.index is None and 0 not in roles.apart:
-        roles = replace(roles, index=0)
-    numeric = [place for place in range(len(names)) if place not in roles.apart and _numeric(rows, place, decimal)]
-    return Layout(delimiter, decimal, rows[0][0] - 1, names, roles, numeric)
-
-
-def _numeric(rows: sniff.Rows, place: int, decimal: str) -> bool:
-    """Whether a column has nothing but numbers and gaps, in the rows that reach so far."""
-    cells = (row[place] for _, row in rows if place < len(row))
-    return all(is_nothing(cell) or is_number(cell, decimal) for cell in cells)
-
-
-def _cells(source: Source, layout: Layout) -> tuple[Layout, NDArray[Any], dict[int, list[str]]]:
-    """Numbers of the numeric columns and texts of all others, with as many passes over the file as that takes."""
-    found = quick.read(source, layout) or _numbers_and_texts(source, layout)
-    if found is None and layout.delimiter == ";" and layout.decimal == ".":  # the first rows had no decimals
+    file = TextFile(path)
+    layout = layout_of(file, options)
+    content = _quickly(file, layout) or _exactly(file, layout)
+    if content.wrong and layout.delimiter == ";" and layout.decimal == ".":  # the first rows had no decimals
         commas = replace(layout, decimal=",")
-        found = _numbers_and_texts(source, commas)
-        layout = layout if found is None else commas
-    if found is None:
-        counts = _count(source, layout, layout.numeric)
-        _check_mixed(source, layout, counts)
-        layout = replace(layout, numeric=[place for place in layout.numeric if not counts[place].texts])
-        found = _numbers_and_texts(source, layout)
-    if found is None:
-        raise refused(source.path, "it changed while it was read. Read it again when it is complete.")
-    return layout, *found
+        again = _exactly(file, commas)
+        layout, content = (layout, content) if again.wrong else (commas, again)
+    if content.wrong:
+        layout = replace(layout, numeric=[column for column in layout.numeric if column not in content.wrong])
+        content = _exactly(file, layout)
+    _check_mixed(file, layout, content.others)
+    columns = {
+        column: texts(cells) if column == layout.roles.index else tidy(cells, layout.decimal)
+        for column, cells in content.others.items()
+    }
+    return table_of_columns(path, layout.names, content.X, layout.numeric, columns, layout.roles)
 
 
-def _numbers_and_texts(source: Source, layout: Layout) -> tuple[NDArray[Any], dict[int, list[str]]] | None:
-    """All rows; None where a cell of a numeric column is no number."""
-    numeric, other, width = layout.numeric, layout.other, len(layout.names)
-    values, columns, rows = array("d"), {place: list[str]() for place in layout.other}, 0
-    for line, row in source.rows(layout.delimiter, layout.skip):
-        if len(row) != width:
-            raise _ragged(source, layout, line, len(row))
-        try:
-            values.extend(row_of_numbers([row[place] for place in numeric] if other else row, layout.decimal))
-        except ValueError:
-            return None
-        for place in other:
-            columns[place].append(row[place])
-        rows += 1
-    return np.frombuffer(values, dtype=np.float64).reshape(rows, len(numeric)), columns
-
-
-def _ragged(source: Source, layout: Layout, line: int, width: int) -> Exception:
-    """A row with more or fewer cells than the others."""
-    delimiter = {"\t": "tabs", " ": "blanks"}.get(layout.delimiter, quoted(layout.delimiter))
-    what = f"{width} cell{'s' * (width != 1)}, but the rows above have {len(layout.names)} (parted by {delimiter})"
-    fix = "Correct the line; quote cells that contain the delimiter, or pass delimiter."
-    return refused(source.path, f"line {line} has {what}. {fix}")
-
-
-def _mostly_numbers(layout: Layout, place: int, cells: Sequence[str]) -> bool:
-    """Whether a column of texts has more numbers than texts, and nobody said that it is no feature."""
-    if place in layout.roles.apart:
-        return False
-    given = [cell for cell in cells if not is_nothing(cell)]
-    return 2 * sum(is_number(cell, layout.decimal) for cell in given) > len(given)
-
-
-def _count(source: Source, layout: Layout, places: Sequence[int]) -> dict[int, _Count]:
-    """What is in some columns, cell by cell."""
-    counts = dict.fromkeys(places, _Count())
-    for line, row in source.rows(layout.delimiter, layout.skip):
+def _exactly(file: TextFile, layout: Layout) -> _Content:
+    """All rows, cell by cell."""
+    numeric, other = layout.numeric, layout.other
+    values, others, wrong, rows = array("d"), {column: list[str]() for column in other}, set[int](), 0
+    for line, row in file.rows(layout.delimiter, layout.skip):
         if len(row) != len(layout.names):
-            raise _ragged(source, layout, line, len(row))
-        for place in places:
-            cell, (numbers, words, first, what) = row[place], counts[place]
-            if is_number(cell, layout.decimal):
-                counts[place] = _Count(numbers + 1, words, first, what)
-            elif not is_nothing(cell):
-                counts[place] = _Count(numbers, words + 1, first or line, what if first else cell)
-    return counts
+            raise _ragged(file, layout, line, len(row))
+        try:
+            values.extend(numbers([row[column] for column in numeric] if other else row, layout.decimal))
+        except ValueError:
+            values.extend([np.nan] * len(numeric))
+            wrong |= {column for column in numeric if is_text(row[column], layout.decimal)}
+        for column in other:
+            others[column].append(row[column])
+        rows += 1
+    return _Content(np.frombuffer(values, dtype=np.float64).reshape(rows, len(numeric)), others, wrong)
 
 
-def _check_mixed(source: Source, layout: Layout, counts: dict[int, _Count]) -> None:
+def _quickly(file: TextFile, layout: Layout) -> _Content | None:
+    """The same through PyArrow for large files; None where it would not read them exactly so, or is not installed."""
+    if file.size < _WORTHWHILE or layout.delimiter == " " or file.encoding != "utf-8-sig":
+        return None
+    try:
+        pyarrow, csv = import_module("pyarrow"), import_module("pyarrow.csv")
+    except ImportError:
+        return None
+    if _is_special(file, layout.skip):
+        return None
+    names = [str(column) for column in range(len(layout.names))]
+    types = dict.fromkeys(names, pyarrow.string()) | {str(column): pyarrow.float64() for column in layout.numeric}
+    try:
+        table = csv.read_csv(
+            file.open() if file.content is not None else str(file.path),
+            csv.ReadOptions(column_names=names, skip_rows=layout.skip, block_size=_PIECE),
+            csv.ParseOptions(delimiter=layout.delimiter, quote_char=False),
+            csv.ConvertOptions(
+                column_types=types, null_values=list(MISSING), strings_can_be_null=False, decimal_point=layout.decimal
+            ),
+        )
+    except (pyarrow.ArrowException, UnicodeError):
+        return None
+    X = np.empty((table.num_rows, len(layout.numeric)))
+    for at, column in enumerate(layout.numeric):
+        X[:, at] = table.column(column).to_numpy()
+    return _Content(X, {column: table.column(column).to_pylist() for column in layout.other}, set())
+
+
+def _is_special(file: TextFile, skip: int) -> bool:
+    """Whether among the rows is a quote, a zero byte, or a carriage return alone."""
+    with file.open() as content:
+        for _ in range(skip):
+            content.readline()
+        while piece := content.read(_PIECE):
+            if b'"' in piece or b"\0" in piece or piece.count(b"\r") != piece.count(b"\r\n"):
+                return True
+    return False
+
+
+def _ragged(file: TextFile, layout: Layout, line: int, width: int) -> Exception:
+    """The error for a row with more or fewer cells than the others."""
+    delimiter = {"\t": "tabs", " ": "blanks"}.get(layout.delimiter, quoted(layout.delimiter))
+    what = f"{width} cell{'s' * (width != 1)}, but the rows above have {len(layout.names)} (separated by {delimiter})"
+    fix = "Correct the line; quote cells that contain the delimiter, or pass delimiter."
+    return refused(file.path, f"line {line} has {what}. {fix}")
+
+
+def _check_mixed(file: TextFile, layout: Layout, others: dict[int, list[str]]) -> None:
     """A few texts among numbers are mistakes; to take the column for text would hide them."""
-    mixed = [place for place, count in counts.items() if 0 < count.texts < count.numbers]
+    mixed = {}
+    for column in sorted(others.keys() - layout.roles.others):
+        wrong = [row for row, cell in enumerate(others[column]) if is_text(cell, layout.decimal)]
+        right = sum(not is_missing(cell) for cell in others[column]) - len(wrong)
+        if 0 < len(wrong) < right:
+            mixed[column] = wrong[0], right, len(wrong) + right
     if not mixed:
         return
-    numbers, words, line, cell = counts[mixed[0]]
-    names = [layout.names[place] or f"x{place}" for place in mixed]
+    names = [layout.names[column] or f"x{column}" for column in mixed]
+    column, (row, right, given) = next(iter(mixed.items()))
+    line, cells = next(islice(file.rows(layout.delimiter, layout.skip), row, None))
     more = f" There are more in {some(names[1:])}." if len(names) > 1 else ""
     raise refused(
-        source.path,
-        f"line {line}, column {quoted(names[0])}: {quoted(cell)} is no number, but {numbers:,} of the column's "
-        f"{numbers + words:,} values are.{more} Correct it (leave it empty if it is missing), or name the column in "
-        "exclude if it is no feature.",
+        file.path,
+        f"line {line}, column {quoted(names[0])}: {quoted(cells[column])} is not a number, but {right:,} of the "
+        f"column's {given:,} values are.{more} Correct it (leave it empty if it is missing), or name the column in "
+        "exclude if it is not a feature.",
     )

@@ -10,34 +10,42 @@ L      k x k   U'LU for every operator
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from dspnmf.backends import Sums
-from dspnmf.backends.row_model import Array
-from dspnmf.backends.small_arrays import Scalar, Small
+from dspnmf._typing import Scalar, SmallArray
+from dspnmf.backends.row_model import Block, BlockNorms, Sums
+from dspnmf.backends.small_arrays import Small
 
 
 @dataclass(frozen=True)
 class State:
     """The small arrays every term is written in."""
 
-    Vt: Array
-    P: Array
-    Q: Array
-    L: tuple[Array, ...] = ()
-    offsets: tuple[float, ...] = ()  # what every term has gained since X changed under it, where cells are missing
+    Vt: SmallArray
+    P: SmallArray
+    Q: SmallArray
+    L: tuple[SmallArray, ...] = ()
+    norms: Mapping[str, BlockNorms] = field(default_factory=dict)  # of blocks of X that have changed since the start
+
+    def norm2(self, block: Block, at_start: float) -> float:
+        """||X||^2 of a block, as it is now."""
+        return self.norms[block.name].norm2 if block.name in self.norms else at_start
+
+    def gram_norm2(self, block: Block, at_start: float) -> float:
+        """||XX'||^2 of a block, as it is now."""
+        return self.norms[block.name].gram_norm2() if block.name in self.norms else at_start
 
     def on_host(self, small: Small) -> State:
         """The same on the host."""
-        L = tuple(map(small.host, self.L))
-        return State(small.host(self.Vt), small.host(self.P), small.host(self.Q), L, self.offsets)
+        host = small.host
+        return replace(self, Vt=host(self.Vt), P=host(self.P), Q=host(self.Q), L=tuple(map(host, self.L)))
 
     def moved(self, t: Scalar, d: Sums) -> State:
         """After the codes took a step t along D; components as they are."""
         L = tuple(here + t * (ULD + ULD.T) + t * t * DLD for here, ULD, DLD in zip(self.L, d.ULD, d.DLD, strict=True))
         return replace(self, P=self.P + t * d.PD, Q=self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L=L)
 
-    def with_sums(self, P: Any, Q: Any, L: tuple[Any, ...]) -> State:
+    def with_sums(self, P: SmallArray, Q: SmallArray, L: tuple[SmallArray, ...]) -> State:
         """With sums made anew."""
         return replace(self, P=P, Q=Q, L=L)

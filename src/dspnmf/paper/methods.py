@@ -1,31 +1,25 @@
-"""Every method of the paper's comparison, by name, with the parameters it is run with.
+"""The methods of the paper's comparison, by name, with the parameters they are run with.
 
-``methods()`` maps a name to a function ``(rank, seed) -> estimator``; estimators have `fit_transform`. Manifold methods
-come from their own libraries (umap-learn, scikit-learn); what is not installed is named when it is asked for.
+Manifold methods come from scikit-learn and umap-learn; umap-learn is imported when UMAP is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.manifold import Isomap, LocallyLinearEmbedding, SpectralEmbedding
 from sklearn.preprocessing import FunctionTransformer
 
 from dspnmf import DSPNMF, FRNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF
 
-Make = Callable[[int, int], Any]
-
 _NEIGHBOURS = 5  # of every graph and manifold method, as in the paper's GNMF
 
 
-def methods() -> dict[str, Make]:
-    """Name -> function that makes the estimator for a rank and a seed.
+def methods() -> dict[str, Callable[[int, int], BaseEstimator]]:
+    """Map from names to functions that take rank and seed and return an estimator with `fit_transform`.
 
-    Examples
-    --------
-    >>> from dspnmf.paper.methods import methods
     >>> methods()["DSP-NMF"](3, 0)
     DSPNMF(n_components=3, normalize=True, random_state=0)
     """
@@ -57,7 +51,7 @@ def methods() -> dict[str, Make]:
     }
 
 
-def _umap(k: int, seed: int) -> Any:
+def _umap(k: int, seed: int) -> BaseEstimator:
     """UMAP with its defaults."""
     try:
         umap = import_module("umap")

@@ -1,8 +1,7 @@
-"""The numbers the paper prints in its Tables 1-5 (``published.toml``), and where they disagree with each other.
+"""The numbers the paper prints in its Tables 1-5 (``published.toml``), and where they contradict each other.
 
-Names: tasks are "svm", "knn" (3-NN) and "kmeans"; methods and data sets are those of `methods` and of the paper, as the
-head of the TOML file says. Sums are taken in whole units of the last printed digit (0.01), so that no rounding of ours
-blurs a comparison.
+Tasks are "svm", "knn" (3-NN) and "kmeans"; methods have the names of `methods`, data sets those of the paper. Sums are
+taken in whole units of the last printed digit (0.01), so that floating-point rounding plays no part.
 """
 
 from __future__ import annotations
@@ -24,21 +23,14 @@ DATASETS = ("BC", "Wine", "COIL20", "Digits", "IndianPines", "Pavia")
 
 
 class Cell(NamedTuple):
-    """Mean and max of a score over ranks and runs; of averages, over data sets as well."""
+    """Mean and max of a score over ranks and runs, or an average or a count of first places by each of the two."""
 
     mean: float
     max: float
 
 
-class Firsts(NamedTuple):
-    """Number of data sets on which a method ranks first, by mean and by max."""
-
-    mean: int
-    max: int
-
-
 def published(task: str) -> dict[str, dict[str, Cell]]:
-    """Method -> data set -> published mean and max of a task.
+    """Published mean and max of a task, by method and data set.
 
     >>> published("svm")["DSP-NMF"]["Wine"]
     Cell(mean=0.95, max=0.99)
@@ -49,7 +41,7 @@ def published(task: str) -> dict[str, dict[str, Cell]]:
 
 
 def averages(task: str) -> dict[str, Cell]:
-    """Method -> the paper's own averages over the six data sets, Avgm and Avgx.
+    """The paper's own averages over the six data sets (Avgm and Avgx), by method.
 
     >>> averages("svm")["DSP-NMF"]
     Cell(mean=0.9, max=0.96)
@@ -57,35 +49,34 @@ def averages(task: str) -> dict[str, Cell]:
     return {method: Cell(*pair) for method, pair in _numbers()["averages"][_known(task)].items()}
 
 
-def rankings() -> dict[str, dict[str, dict[str, Firsts]]]:
-    """Ranking ("nmf": Table 4, "all": Table 5) -> method -> task -> how often the paper counts the method first.
+def rankings() -> dict[str, dict[str, dict[str, Cell]]]:
+    """First places as the paper counts them, by ranking ("nmf": Table 4, "all": Table 5), method and task.
 
     >>> rankings()["nmf"]["DSP-NMF"]["svm"]
-    Firsts(mean=5, max=6)
+    Cell(mean=5, max=6)
     """
     return {
-        name: {
-            method: {task: Firsts(*pair) for task, pair in counts.items()}
-            for method, counts in _numbers()["rankings"][name].items()
-        }
-        for name in ("nmf", "all")
+        name: {method: {task: Cell(*pair) for task, pair in row.items()} for method, row in table.items()}
+        for name, table in _numbers()["rankings"].items()
     }
 
 
 def disagreements() -> list[str]:
-    """Where the paper disagrees with itself beyond rounding, one sentence each.
+    """Contradictions between the paper's numbers that rounding does not explain, one sentence each.
 
-    Every printed score may be off by half a unit of its last digit. So an average is doubted only if it is more than
-    one unit from that of its cells, and a count of first places only if the printed cells exclude it however their ties
-    are broken; as every data set has a first, the counts of a column must also come to six at least.
+    Every printed score may be off by half a unit of its last digit. An average is reported only if it is more than one
+    unit from that of its cells, and a count of first places only if the printed cells exclude it however ties are
+    broken; as every data set has a first place, the counts of a column must also sum to at least six.
 
     >>> disagreements()[1]
     'Table 5 (all methods), SVM by max: first places of SE are counted as 0, but the cells give 1.'
     """
-    below = [sentence for task in TASKS for sentence in _maxima_below_means(task)]
-    wrong = [sentence for task in TASKS for sentence in _wrong_averages(task)]
     columns = [(name, task, statistic) for name in rankings() for task in TASKS for statistic in Cell._fields]
-    return below + wrong + [sentence for column in columns for sentence in _wrong_firsts(*column)]
+    return [
+        *(sentence for task in TASKS for sentence in _maxima_below_means(task)),
+        *(sentence for task in TASKS for sentence in _wrong_averages(task)),
+        *(sentence for column in columns for sentence in _wrong_first_places(*column)),
+    ]
 
 
 def _maxima_below_means(task: str) -> list[str]:
@@ -110,11 +101,12 @@ def _wrong_averages(task: str) -> list[str]:
     return sentences
 
 
-def _wrong_firsts(ranking: str, task: str, statistic: str) -> list[str]:
+def _wrong_first_places(ranking: str, task: str, statistic: str) -> list[str]:
     """Counts of first places, in one column of a ranking, that no unrounded cells can have."""
     counts = {method: int(getattr(row[task], statistic)) for method, row in rankings()[ranking].items()}
     scores, where = published(task), f"{_TABLES[ranking]}, {TASKS[task]} by {statistic}"
-    leaders = [_leaders({method: _units(scores[method][data], statistic) for method in counts}) for data in DATASETS]
+    units = [{method: _units(scores[method][data], statistic) for method in counts} for data in DATASETS]
+    leaders = [{method for method in row if row[method] == max(row.values())} for row in units]
     sentences = []
     for method, count in counts.items():
         alone, most = sum(found == {method} for found in leaders), sum(method in found for found in leaders)
@@ -126,18 +118,13 @@ def _wrong_firsts(ranking: str, task: str, statistic: str) -> list[str]:
     return sentences
 
 
-def _leaders(scores: dict[str, int]) -> set[str]:
-    """Methods with the best score."""
-    return {method for method, score in scores.items() if score == max(scores.values())}
-
-
 def _units(cell: Cell, statistic: str) -> int:
     """A printed score in units of its last digit."""
     return round(100 * getattr(cell, statistic))
 
 
 def _known(task: str) -> str:
-    """The task, if there is such a table."""
+    """The task itself; an error if the paper has no table of it."""
     if task not in TASKS:
         raise ValueError(f"task={task!r} has no published table: it must be one of {', '.join(map(repr, TASKS))}.")
     return task
@@ -145,5 +132,5 @@ def _known(task: str) -> str:
 
 @cache
 def _numbers() -> dict[str, Any]:
-    """The TOML file."""
+    """The content of the TOML file."""
     return tomllib.loads(files("dspnmf.paper").joinpath("published.toml").read_text(encoding="utf-8"))

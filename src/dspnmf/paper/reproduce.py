@@ -1,17 +1,15 @@
-"""The whole comparison as files: which data sets can be run, their runs, then tables, summary and provenance.
+"""The whole reproduction: check what it needs, make the runs, write tables, summary and provenance.
 
-Nothing is printed here, and nothing is written outside of the output folder. Tables and summary have no times and are
-rounded, so that they are the same byte for byte whenever and however often the runs were interrupted.
+Nothing is printed here, and nothing is written outside the output folder. Tables and summary hold rounded scores and no
+times, so they are the same byte for byte however often the runs were interrupted.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,17 +22,16 @@ from dspnmf.paper.results import Results
 from dspnmf.paper.runner import Progress
 from dspnmf.paper.store import Store
 from dspnmf.paper.summary import Summary, summary
-from dspnmf.paper.tables import Table, extra_table, tables
+from dspnmf.paper.tables import Table, csv_text, extra_table, tables
 
 _PACKAGES = ("dspnmf", "numpy", "scipy", "scikit-learn", "numba", "umap-learn")
-_FORMS = {"csv": Table.csv, "md": Table.markdown, "tex": Table.latex}
+_FORMATS = {"csv": Table.csv, "md": Table.markdown, "tex": Table.latex}
 _OTHER_FILES = ("results.sqlite", "summary.md", "measurements.csv", "provenance.json", "index.html")
-_UNVERIFIED = "say so with unverified=True"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison that is ready to run: made by `prepare`, which has checked everything."""
+    """A reproduction that is ready to run; `prepare` makes it and has checked everything."""
 
     out: Path
     runs: tuple[protocol.Run, ...]
@@ -45,65 +42,58 @@ class Comparison:
 
     @property
     def store(self) -> Path:
-        """Where measurements are kept."""
+        """The file of measurements."""
         return self.out / "results.sqlite"
 
     def missing(self) -> int:
-        """Runs that have no result yet."""
+        """Number of runs without a result."""
         with Store(self.store) as store:
             return len(store.missing(self.runs))
 
-    def run(self, jobs: int, watch: Callable[[Progress], None] = lambda progress: None) -> None:
-        """Run what is missing; interrupted, it goes on when it is called again."""
+    def run(self, jobs: int, callback: Callable[[Progress], None] = lambda progress: None) -> None:
+        """Make the runs that are missing, in `jobs` processes; call it again after an interrupt to continue."""
         with Store(self.store) as store:
             if store.missing(self.runs):
-                store.note(_versions())
-        runner.execute(self.runs, self.store, data_dir=self.data_dir, jobs=jobs, watch=watch)
+                store.record_versions(_versions())
+        runner.execute(self.runs, self.store, data_dir=self.data_dir, jobs=jobs, callback=callback)
 
     def results(self) -> Results:
-        """What the runs of this comparison gave; of an error its first line, without the place of the data."""
-        everything, planned = Results.read(self.store, self.absent), set(self.runs)
-        folder = str(datasets.data_folder(self.data_dir))
-        return replace(
-            everything,
-            measurements=tuple(m for m in everything.measurements if m.run in planned),
-            failures=tuple(
+        """The results of the planned runs; of an error the first line, without the path of the data folder."""
+        planned, folder = set(self.runs), str(datasets.data_folder(self.data_dir))
+        with Store(self.store) as store:
+            measurements = tuple(m for m in store.measurements() if m.run in planned)
+            failures = tuple(
                 (run, error.partition("\n")[0].replace(folder, "the data folder"))
-                for run, error in everything.failures
+                for run, error in store.failures()
                 if run in planned
-            ),
-        )
+            )
+        return Results(measurements, failures, self.absent)
 
     def provenance(self) -> dict[str, str]:
-        """What the numbers depend on, and nothing about the machine; of several starts, the versions of each."""
+        """Command, versions and checksums; several versions where the runs were continued with others."""
         with Store(self.store) as store:
-            noted = store.versions() or [_versions()]
-        names = dict.fromkeys(name for versions in noted for name in versions)
-        found = {name: dict.fromkeys(versions.get(name, "not recorded") for versions in noted) for name in names}
+            recorded = store.versions() or [_versions()]
+        names = dict.fromkeys(name for versions in recorded for name in versions)
+        found = {name: dict.fromkeys(versions.get(name, "not recorded") for versions in recorded) for name in names}
         about = {"command": self.command, "protocol": str(protocol.VERSION)}
         about |= {name: ", then ".join(values) for name, values in found.items()}
         return about | {f"SHA-256 of {file}": value for file, value in self.checksums.items()}
 
     def write(self) -> tuple[Results, tuple[Table, ...], Summary]:
-        """Write tables, summary, measurements and provenance, and return what a page is made of."""
+        """Write tables, summary, measurements and provenance; return the results, the tables and the summary."""
         results = self.results()
-        found, other, words = tables(results), extra_table(results), summary(results)
-        for table in (*found, other):
-            for form, written in _FORMS.items():
-                write_text(self.out / f"{table.name}.{form}", written(table))
-        write_text(self.out / "summary.md", words.markdown())
-        write_text(self.out / "measurements.csv", _measurements(results))
+        write_text(self.out / "measurements.csv", _measurements_csv(results))
         write_text(self.out / "provenance.json", json.dumps(self.provenance(), indent=2) + "\n")
-        return results, (*found, other), words
+        return results, *write_tables(results, self.out)
 
 
 def prepare(
     out: Path, *, quick: bool = False, sets: tuple[str, ...] | None = None, data_dir: str | None = None
 ) -> Comparison:
-    """Check everything a comparison needs before any work starts.
+    """Check everything that the reproduction needs, before any work starts.
 
-    A data set whose files are missing or cannot be verified is left out, with the reason; if none is left, or `out`
-    cannot be written, or has a store that cannot be continued, or a package is missing, it says so and changes nothing.
+    A data set whose files are missing or cannot be verified is left out, with the reason. It is an error, and nothing
+    changes, if no data set is left, a package is missing, or `out` cannot be written or has a store of another version.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -112,23 +102,35 @@ def prepare(
     """
     chosen = sets or (protocol.EMBEDDED_SETS if quick else protocol.TABLE_SETS)
     if unknown := [name for name in chosen if name not in datasets.names()]:
-        raise ValueError(f"sets has {unknown[0]!r}, which is no data set: choose from {', '.join(datasets.names())}.")
+        raise ValueError(
+            f"sets has {unknown[0]!r}, which is not a data set: choose from {', '.join(datasets.names())}."
+        )
     checksums, absent = _available(chosen, data_dir)
     present = tuple(name for name in dict.fromkeys(chosen) if name not in absent)
     if not present:
         raise ValueError("None of the data sets can be run. " + " ".join(absent.values()))
     runs = tuple(protocol.plan(quick=quick, sets=present))
-    _check_names(out)
-    _check_packages(runs, out / "results.sqlite")
-    _check_folder(out)
-    with Store(out / "results.sqlite"):
-        pass
     command = f"dspnmf reproduce --{'quick' if quick else 'full'}" + (f" --sets {','.join(sets)}" if sets else "")
-    return Comparison(out, runs, data_dir, absent, command, checksums)
+    comparison = Comparison(out, runs, data_dir, absent, command, checksums)
+    _check_files(out)
+    _check_umap(comparison)
+    _check_writable(out)
+    Store(comparison.store).close()  # refuses one of another version
+    return comparison
+
+
+def write_tables(results: Results, out: Path) -> tuple[tuple[Table, ...], Summary]:
+    """Write every table in every format, and the summary; return both."""
+    found, text = (*tables(results), extra_table(results)), summary(results)
+    for table in found:
+        for suffix, formatted in _FORMATS.items():
+            write_text(out / f"{table.name}.{suffix}", formatted(table))
+    write_text(out / "summary.md", text.markdown())
+    return found, text
 
 
 def _available(names: Iterable[str], data_dir: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Checksums of the files of data sets that can be loaded, and the reason of those that cannot."""
+    """Checksums of the files of all data sets that can be loaded, and why the others cannot."""
     checksums: dict[str, str] = {}
     absent: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -136,27 +138,26 @@ def _available(names: Iterable[str], data_dir: str | None) -> tuple[dict[str, st
             checksums |= datasets.load(name, data_dir).sha256
         except (OSError, ValueError) as error:
             text = str(error).replace(str(datasets.data_folder(data_dir)), "the data folder")
-            absent[name] = text.replace(_UNVERIFIED, "load it with unverified=True; here only verified files are run")
+            hint = "load it with unverified=True; here only verified files are run"
+            absent[name] = text.replace("say so with unverified=True", hint)
     return checksums, absent
 
 
-def _check_names(out: Path) -> None:
-    """No folder is where a file is to be written."""
+def _check_files(out: Path) -> None:
+    """An error if there is a folder with the name of a file to be written."""
     known = (*tables(Results(())), extra_table(Results(())))
-    for name in (*_OTHER_FILES, *(f"{table.name}.{form}" for table in known for form in _FORMS)):
+    for name in (*_OTHER_FILES, *(f"{table.name}.{suffix}" for table in known for suffix in _FORMATS)):
         if (out / name).is_dir():
-            raise IsADirectoryError(
-                f"{out / name} is a folder, but a file is to be written there: move it away, or choose another output "
-                "folder."
-            )
+            fix = "move it away, or choose another output folder."
+            raise IsADirectoryError(f"{out / name} is a folder, but a file is to be written there: {fix}")
 
 
-def _check_packages(runs: tuple[protocol.Run, ...], path: Path) -> None:
-    """What runs need that have no result yet is missed before the work, not in each of them."""
-    missing: Iterable[protocol.Run] = runs
-    if path.exists():
-        with Store(path) as store:
-            missing = store.missing(runs)
+def _check_umap(comparison: Comparison) -> None:
+    """An error if runs of UMAP are missing and so is umap-learn."""
+    missing: Iterable[protocol.Run] = comparison.runs
+    if comparison.store.exists():
+        with Store(comparison.store) as store:
+            missing = store.missing(comparison.runs)
     if find_spec("umap") is None and (count := sum(run.method == "UMAP" for run in missing)):
         raise ImportError(
             f"{count} runs of UMAP need umap-learn, which is not installed: install it with "
@@ -164,20 +165,20 @@ def _check_packages(runs: tuple[protocol.Run, ...], path: Path) -> None:
         )
 
 
-def _check_folder(out: Path) -> None:
-    """A folder that can be written, made where it is missing."""
+def _check_writable(out: Path) -> None:
+    """Create the folder where it is missing; an error if it cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
             pass
     except OSError as error:
         raise type(error)(
-            f"The output folder {out} cannot be written ({error.strerror}): choose another one, or free its place."
+            f"The output folder {out} cannot be written ({error.strerror}): choose another one, or make it writable."
         ) from error
 
 
 def _versions() -> dict[str, str]:
-    """Of Python and the packages that numbers depend on."""
+    """Versions of Python and of the packages that the numbers depend on."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -187,12 +188,11 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _measurements(results: Results) -> str:
-    """Every number of every run, sorted."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["experiment", "data set", "method", "rank", "run", "setting", "name", "value"])
-    for run, name, value in results.measurements:
-        row = [run.experiment, run.dataset, run.method, run.rank, run.repeat, repr(run.setting), name, repr(value)]
-        writer.writerow(row)
-    return text.getvalue()
+def _measurements_csv(results: Results) -> str:
+    """Every measurement of every run, one line each."""
+    head = ("experiment", "data set", "method", "rank", "run", "setting", "name", "value")
+    rows = (
+        [run.experiment, run.dataset, run.method, run.rank, run.repeat, repr(run.setting), name, repr(value)]
+        for run, name, value in results.measurements
+    )
+    return csv_text(head, rows)

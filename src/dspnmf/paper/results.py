@@ -1,26 +1,27 @@
-"""What a store holds, as tables and figures ask for it: cells, rank curves, sweeps, convergence, Theorem 2.
+"""The measurements of a store, aggregated as tables and figures need them.
 
 Nothing here depends on the order in which runs ended, nor on how long they took.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from dspnmf.paper.measure import PASSES
-from dspnmf.paper.protocol import TABLE_METHODS, TABLE_SETS, Run
+from dspnmf.paper.protocol import PASSES, TABLE_METHODS, TABLE_SETS, Run
 from dspnmf.paper.published import Cell
-from dspnmf.paper.store import Measurement, Store
+from dspnmf.paper.store import Measurement
+
+_OBJECTIVE = "objective@"  # followed by the iteration
 
 
 class Point(NamedTuple):
-    """Runs that differ only in their repeat, at one place of an axis."""
+    """Mean and range of a measurement over runs that differ only in their repeat; `at` is their rank or setting."""
 
     at: float
     mean: float
@@ -37,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Tradeoff(NamedTuple):
-    """One fit of the sweep of alpha: both errors, and how alike its components are."""
+    """Both errors of one fit in the experiment on alpha, and the mean cosine of its components."""
 
     alpha: float
     reconstruction: float
@@ -47,96 +48,87 @@ class Tradeoff(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """Everything measured, what failed, and the data sets that could not be run (name -> why)."""
+    """All measurements, the runs that failed, and the data sets that could not be run with the reason."""
 
     measurements: tuple[Measurement, ...]
     failures: tuple[tuple[Run, str], ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def read(cls, path: Path, absent: Mapping[str, str] | None = None) -> Results:
-        """The results in a store."""
-        with Store(path) as store:
-            return cls(tuple(store.measurements()), tuple(store.failures()), absent or {})
-
     @cached_property
-    def _values(self) -> dict[Run, dict[str, float]]:
-        found: dict[Run, dict[str, float]] = defaultdict(dict)
+    def _values(self) -> dict[tuple[str, str, str], dict[Run, dict[str, float]]]:
+        """Measurements by (experiment, data set, method), run and name."""
+        found: dict[tuple[str, str, str], dict[Run, dict[str, float]]] = {}
         for run, name, value in self.measurements:
-            found[run][name] = value
+            found.setdefault((run.experiment, run.dataset, run.method), {}).setdefault(run, {})[name] = value
         return found
 
-    def _runs(self, experiment: str, dataset: str, method: str) -> list[Run]:
-        return [r for r in self._values if (r.experiment, r.dataset, r.method) == (experiment, dataset, method)]
+    def _runs(self, experiment: str, dataset: str, method: str) -> dict[Run, dict[str, float]]:
+        """The measurements of some runs, by run and name."""
+        return self._values.get((experiment, dataset, method), {})
 
     @property
     def datasets(self) -> list[str]:
         """Data sets with results, in the paper's order; others after them."""
-        found = {run.dataset for run in self._values}
-        return [s for s in TABLE_SETS if s in found] + sorted(found - set(TABLE_SETS))
+        found = {dataset for _, dataset, _ in self._values}
+        return [name for name in TABLE_SETS if name in found] + sorted(found - set(TABLE_SETS))
 
     @property
     def methods(self) -> list[str]:
-        """Methods of the tables that have results, in their order."""
-        found = {run.method for run in self._values if run.experiment == "tables"}
+        """Methods of the tables that have results, in the order of the tables."""
+        found = {method for experiment, _, method in self._values if experiment == "tables"}
         return [method for method in TABLE_METHODS if method in found]
 
     def cell(self, name: str, method: str, dataset: str) -> Cell | None:
         """Mean and max over ranks and runs of one measurement ("svm", "knn", "kmeans", "trustworthiness", ...)."""
-        values = [v for run in self._runs("tables", dataset, method) if (v := self._values[run].get(name)) is not None]
+        values = [found[name] for found in self._runs("tables", dataset, method).values() if name in found]
         return Cell(fmean(values), max(values)) if values else None
 
     def ranks(self, name: str, method: str, dataset: str) -> list[Point]:
         """A measurement of the tables over the rank."""
-        return self._points(name, self._runs("tables", dataset, method), "rank")
+        return _points(name, self._runs("tables", dataset, method), "rank")
 
     def sweep(self, experiment: str, name: str, method: str, dataset: str) -> list[Point]:
-        """A measurement over the setting of a sweep ("lambda" or "alpha")."""
-        return self._points(name, self._runs(experiment, dataset, method), "setting")
-
-    def _points(self, name: str, runs: list[Run], axis: str) -> list[Point]:
-        groups: dict[float, list[float]] = defaultdict(list)
-        for run in runs:
-            if name in self._values[run]:
-                groups[float(getattr(run, axis))].append(self._values[run][name])
-        return [Point(at, fmean(v), min(v), max(v)) for at, v in sorted(groups.items())]
+        """A measurement over lambda or alpha (`experiment`)."""
+        return _points(name, self._runs(experiment, dataset, method), "setting")
 
     def convergence(self, dataset: str) -> dict[str, list[Step]]:
-        """Solver -> its objective along the iterations, over the lowest one any solver reached from the same start."""
-        found: dict[str, dict[int, list[float]]] = {}
-        for solver in PASSES:
-            runs = self._runs("curves", dataset, solver)
-            history: dict[int, list[float]] = defaultdict(list)
-            for run in runs:
-                best = self._lowest(dataset, run.repeat)
-                for name, value in self._values[run].items():
-                    if name.startswith("objective@"):
-                        history[int(name.removeprefix("objective@"))].append(value / best - 1)
-            if history:
-                found[solver] = history
+        """Objective of each solver along the iterations, relative to the lowest of any solver from the same start."""
+        lowest: dict[int, float] = defaultdict(lambda: math.inf)
+        excess: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        objectives = [
+            (run, int(name.removeprefix(_OBJECTIVE)), value)
+            for solver in PASSES
+            for run, found in self._runs("curves", dataset, solver).items()
+            for name, value in found.items()
+            if name.startswith(_OBJECTIVE)
+        ]
+        for run, _, value in objectives:
+            lowest[run.repeat] = min(lowest[run.repeat], value)
+        for run, iteration, value in objectives:
+            excess[run.method][iteration].append(value / lowest[run.repeat] - 1)
         return {
-            solver: [Step(i, i * PASSES[solver], median(v)) for i, v in sorted(history.items())]
-            for solver, history in found.items()
+            solver: [Step(i, i * PASSES[solver], median(values)) for i, values in sorted(history.items())]
+            for solver, history in excess.items()
         }
 
-    def _lowest(self, dataset: str, repeat: int) -> float:
-        """Lowest objective on the curves that share a start."""
-        return min(
-            value
-            for solver in PASSES
-            for run in self._runs("curves", dataset, solver)
-            if run.repeat == repeat
-            for name, value in self._values[run].items()
-            if name.startswith("objective@")
-        )
-
     def rises(self, dataset: str) -> dict[str, float]:
-        """Solver -> iterations in which the objective rose by more than rounding (mean over the runs)."""
-        counts = {s: [self._values[run]["rises"] for run in self._runs("curves", dataset, s)] for s in PASSES}
+        """Iterations in which the objective rose by more than rounding, by solver (mean over the runs)."""
+        counts = {s: [found["rises"] for found in self._runs("curves", dataset, s).values()] for s in PASSES}
         return {solver: fmean(values) for solver, values in counts.items() if values}
 
     def tradeoffs(self, dataset: str) -> list[Tradeoff]:
-        """The fits of the sweep of alpha: Theorem 2 says where both errors vanish, components do not overlap."""
+        """Both errors and the overlap of components (Theorem 2) of every fit in the experiment on alpha."""
         names = ("reconstruction_error", "structure_error", "component_correlation")
-        runs = sorted(self._runs("alpha", dataset, "DSP-NMF"), key=lambda run: (run.setting, run.repeat))
-        return [Tradeoff(run.setting, *(self._values[run][name] for name in names)) for run in runs]
+        found = sorted(
+            self._runs("alpha", dataset, "DSP-NMF").items(), key=lambda pair: (pair[0].setting, pair[0].repeat)
+        )
+        return [Tradeoff(run.setting, *(values[name] for name in names)) for run, values in found]
+
+
+def _points(name: str, runs: Mapping[Run, Mapping[str, float]], axis: str) -> list[Point]:
+    """A measurement over the rank or the setting of the runs."""
+    groups: dict[float, list[float]] = defaultdict(list)
+    for run, values in runs.items():
+        if name in values:
+            groups[float(getattr(run, axis))].append(values[name])
+    return [Point(at, fmean(values), min(values), max(values)) for at, values in sorted(groups.items())]

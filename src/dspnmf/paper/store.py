@@ -1,8 +1,8 @@
-"""Where measurements are kept: one SQLite file, one row a measurement.
+"""The measurements in one SQLite file, one row each.
 
-A run is written in one transaction when it has ended, so a killed process loses at most the runs in flight. A failed
-run is a row with its error; it is no result, and is run again. A file of another version, or one that is damaged or
-something else, is named and left as it is.
+A run is written in one transaction when it has ended, so a killed process loses at most the runs in progress. A failed
+run is stored with its error and counts as missing. A file that is damaged, of another version or something else is
+refused and left unchanged.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from dspnmf.paper.protocol import VERSION, Run
 
@@ -27,7 +27,7 @@ CREATE TABLE measurements (
 
 
 class StoreError(RuntimeError):
-    """The file cannot be used; it was not touched."""
+    """The file cannot be used; it was left unchanged."""
 
 
 class Measurement(NamedTuple):
@@ -38,8 +38,8 @@ class Measurement(NamedTuple):
     value: float
 
 
-class Store:
-    """Measurements in a file; use it as a context manager."""
+class Store(AbstractContextManager["Store"]):
+    """Measurements in a file, created where there is none; a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,8 +48,9 @@ class Store:
         try:
             self._db = sqlite3.connect(path)
             self._db.execute("PRAGMA synchronous = NORMAL")
-            if fresh:
-                self._create()
+            if fresh:  # in one transaction: a killed process leaves an empty file
+                version = f"INSERT INTO meta VALUES ('version', '{VERSION}');"
+                self._db.executescript("BEGIN;" + _SCHEMA + version + "COMMIT;")
             self._check()
         except sqlite3.DatabaseError as error:
             raise StoreError(
@@ -57,24 +58,21 @@ class Store:
                 "move it away, or choose another output folder."
             ) from error
 
-    def _create(self) -> None:
-        version = f"INSERT INTO meta VALUES ('version', '{VERSION}');"
-        self._db.executescript("BEGIN;" + _SCHEMA + version + "COMMIT;")  # at once: killed, nothing is there
-
     def _check(self) -> None:
+        """Refuse a file of another version or with damaged pages."""
         row = self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
         if row is None or row[0] != str(VERSION):
             found = "none" if row is None else row[0]
             raise StoreError(
-                f"{self.path} holds results of protocol version {found}, this is version {VERSION}: both cannot stand "
-                "in one table. It was left as it is: choose another output folder, or the matching version."
+                f"{self.path} holds results of protocol version {found}, this is version {VERSION}: they cannot be "
+                "combined. It was left as it is: choose another output folder, or the matching version."
             )
         broken = self._db.execute("PRAGMA quick_check").fetchone()[0]
         if broken != "ok":
             raise sqlite3.DatabaseError(broken)
 
     def add(self, run: Run, values: dict[str, float] | None, error: str | None = None) -> None:
-        """Write a run that has ended, all of it or nothing."""
+        """Write the measurements or the error of a run, in one transaction."""
         with self._db:
             self._db.execute("DELETE FROM measurements WHERE run = ?", (run.id,))
             content = json.dumps(asdict(run), sort_keys=True)
@@ -83,27 +81,27 @@ class Store:
             self._db.executemany("INSERT INTO measurements VALUES (?, ?, ?)", rows)
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those without a result: never run, or failed."""
+        """The runs that have no result: never made, or failed."""
         done = {row[0] for row in self._db.execute("SELECT id FROM runs WHERE error IS NULL")}
         return [run for run in runs if run.id not in done]
 
     def measurements(self) -> list[Measurement]:
-        """Every number, in an order that does not depend on when it was measured."""
+        """Every measurement of the runs that succeeded, sorted by run and name."""
         query = "SELECT content, name, value FROM measurements JOIN runs ON run = id WHERE error IS NULL"
         return sorted(Measurement(Run(**json.loads(c)), name, value) for c, name, value in self._db.execute(query))
 
     def failures(self) -> list[tuple[Run, str]]:
-        """Runs that failed, with their error."""
+        """The runs that failed and their errors, sorted."""
         query = "SELECT content, error FROM runs WHERE error IS NOT NULL"
         return sorted((Run(**json.loads(content)), error) for content, error in self._db.execute(query))
 
     def versions(self) -> list[dict[str, str]]:
-        """The versions of packages that results were made with, as far as they were noted, oldest first."""
+        """The package versions recorded with the results, oldest first."""
         row = self._db.execute("SELECT value FROM meta WHERE key = 'versions'").fetchone()
         return [] if row is None else json.loads(row[0])
 
-    def note(self, versions: Mapping[str, str]) -> None:
-        """Note what the next results are made with; {} stands for results from before anything was noted."""
+    def record_versions(self, versions: Mapping[str, str]) -> None:
+        """Record the package versions of the next results; {} stands for earlier results without a record."""
         found = self.versions()
         if not found and self._db.execute("SELECT 1 FROM runs WHERE error IS NULL").fetchone():
             found = [{}]
@@ -116,10 +114,5 @@ class Store:
         """Close the file."""
         self._db.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

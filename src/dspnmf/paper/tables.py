@@ -1,8 +1,8 @@
-"""The paper's Tables 1-5 from our results: every cell ours, published and the difference, as CSV, Markdown and LaTeX.
+"""The paper's Tables 1-5 with our results next to the published ones, as CSV, Markdown and LaTeX.
 
-What stands side by side is comparable. Averages and first places of both sides are taken over the same data sets (those
-that were run and that the paper has), first places also among the same methods. A method without a result on one of
-these data sets has no average. A data set that the paper does not have has no published values and is in no average.
+Both sides are comparable: averages and first places are taken over the same data sets (those that were run and that the
+paper has), first places also among the same methods. A method without a result on one of these data sets has no
+average. A data set that the paper does not have has no published values and is in no average.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from dspnmf.paper.protocol import RANKS, RUNS, TABLE_METHODS
+from dspnmf.paper.protocol import RUNS, TABLE_METHODS, ranks_of
 from dspnmf.paper.published import DATASETS, TASKS, Cell, published, rankings
 from dspnmf.paper.results import Results
 
@@ -23,16 +23,10 @@ Column = tuple[str, str]
 STATISTICS = Cell._fields
 _TITLES = {"svm": "SVM: accuracy", "knn": "3 nearest neighbours: accuracy", "kmeans": "k-means: mutual information"}
 _RANKINGS = {"nmf": "First places among the NMF methods", "all": "First places among all methods"}
-_OTHERS = {
-    "trustworthiness": "Trustworthiness",
-    "neighbour_recall": "Neighbour recall",
-    "structure_error": "Structure error",
-    "component_correlation": "Component correlation",
-    "reconstruction_error": "Reconstruction error",
-    "iterations": "Iterations",
-}
-_LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}  # fmt: skip
+_OTHER = ("trustworthiness", "neighbour_recall", "structure_error", "component_correlation", "reconstruction_error",
+          "iterations")  # fmt: skip
+_LATEX = str.maketrans({"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+                        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"})  # fmt: skip
 
 
 class Entry(NamedTuple):
@@ -47,7 +41,7 @@ class Entry(NamedTuple):
 
     @property
     def difference(self) -> float | None:
-        """Ours less published."""
+        """Ours minus published."""
         return None if self.ours is None or self.published is None else self.ours - self.published
 
 
@@ -70,101 +64,79 @@ class Table:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """File name without its suffix."""
         return f"table{self.number}" if self.number else "other"
 
     @property
     def caption(self) -> str:
-        """The number, where it has one, and the title."""
+        """The paper's number of the table, where it has one, and the title."""
         return f"Table {self.number}. {self.title}" if self.number else self.title
 
     def texts(self, row: str, column: Column) -> tuple[str, str, str]:
-        """Ours, published and difference of a cell as they are printed; empty where there is none."""
+        """Ours, published and difference of a cell as printed; empty where there is none."""
         entry = self.entries[row, column]
-        ours, theirs, difference = (_shown(v, self.decimals) for v in (*entry, entry.difference))
+        ours, theirs, difference = (_rounded(value, self.decimals) for value in (*entry, entry.difference))
         return ours, theirs, f"+{difference}" if float(difference or 0) > 0 else difference
 
     def csv(self) -> str:
-        """One line a cell."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["method", "group", "statistic", "ours", "published", "difference"])
-        for row in self.rows:
-            writer.writerows([row, *column, *self.texts(row, column)] for column in self.columns)
-        return text.getvalue()
+        """The table as CSV, one line per cell."""
+        cells = ([row, *column, *self.texts(row, column)] for row in self.rows for column in self.columns)
+        return csv_text(("method", "group", "statistic", "ours", "published", "difference"), cells)
 
     def markdown(self) -> str:
-        """One line a method; a cell reads ours / published / difference, or ours alone."""
+        """The table as Markdown, one line per method; a cell is ours / published / difference, or ours alone."""
         lines = [["Method", *(" ".join(column) for column in self.columns)], ["---", *["---:"] * len(self.columns)]]
-        lines += [[row, *(self._joined(row, column) for column in self.columns)] for row in self.rows]
+        for row in self.rows:
+            texts = [self.texts(row, column) for column in self.columns]
+            lines.append([row, *(f"{a or 'n/a'} / {b} / {c or 'n/a'}" if b else a for a, b, c in texts)])
         table = "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
         return f"## {self.caption}\n\n{self.note}\n\n{table}\n"
 
     def latex(self) -> str:
-        """A table to be included in a document; three lines a method: ours, published, difference."""
-        lines = []
+        """The table as LaTeX, to be included in a document; three lines per method: ours, published, difference."""
+        groups = Counter(group for group, _ in self.columns)
+        over = [rf"\multicolumn{{{width}}}{{c}}{{{group.translate(_LATEX)}}}" for group, width in groups.items()]
+        under = [statistic.translate(_LATEX) for _, statistic in self.columns]
+        body = []
         for row in self.rows:
             kinds = zip(*(self.texts(row, column) for column in self.columns), strict=True)
             for kind, numbers in zip(("ours", "published", "difference"), kinds, strict=True):
                 if kind == "ours" or any(numbers):
                     signed = [number.replace("-", "$-$").replace("+", "$+$") for number in numbers]
-                    lines.append(" & ".join([_escaped(row) if kind == "ours" else "", kind, *signed]) + r" \\")
-            lines.append(r"\addlinespace")
-        return "\n".join(
-            [
-                r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
-                r"\begin{table}",
-                rf"\caption{{{_escaped(self.title)}. {_escaped(self.note)}}}",
-                r"\resizebox{\linewidth}{!}{%",
-                rf"\begin{{tabular}}{{ll{'r' * len(self.columns)}}}",
-                r"\toprule",
-                *self._latex_head(),
-                r"\midrule",
-                *lines[:-1],
-                r"\bottomrule",
-                r"\end{tabular}}",
-                r"\end{table}",
-                "",
-            ]
-        )
-
-    def _joined(self, row: str, column: Column) -> str:
-        """A cell of the Markdown table."""
-        ours, theirs, difference = self.texts(row, column)
-        return f"{ours or 'n/a'} / {theirs} / {difference or 'n/a'}" if theirs else ours
-
-    def _latex_head(self) -> list[str]:
-        """Groups above their statistics."""
-        groups = list(dict.fromkeys(group for group, _ in self.columns))
-        widths = [sum(group == column[0] for column in self.columns) for group in groups]
-        over = [
-            rf"\multicolumn{{{width}}}{{c}}{{{_escaped(group)}}}" for group, width in zip(groups, widths, strict=True)
+                    body.append(_latex_line(row.translate(_LATEX) if kind == "ours" else "", kind, *signed))
+            body.append(r"\addlinespace")
+        lines = [
+            r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
+            r"\begin{table}",
+            rf"\caption{{{self.title.translate(_LATEX)}. {self.note.translate(_LATEX)}}}",
+            r"\resizebox{\linewidth}{!}{%",
+            rf"\begin{{tabular}}{{ll{'r' * len(self.columns)}}}",
+            r"\toprule",
+            _latex_line("", "", *over),
+            _latex_line("Method", "", *under),
+            r"\midrule",
+            *body[:-1],
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
         ]
-        under = [_escaped(statistic) for _, statistic in self.columns]
-        return [" & ".join(["", "", *over]) + r" \\", " & ".join(["Method", "", *under]) + r" \\"]
+        return "\n".join(lines) + "\n"
 
 
 def tables(results: Results) -> tuple[Table, ...]:
-    """Tables 1-5 of the paper.
-
-    >>> [table.title for table in tables(Results(()))][3:]
-    ['First places among the NMF methods', 'First places among all methods']
-    """
-    scores = (_scores(number, task, results) for number, task in enumerate(TASKS, 1))
-    return (*scores, *(_firsts(number, name, results) for number, name in enumerate(_RANKINGS, 4)))
+    """Tables 1-5 of the paper."""
+    scores = (_score_table(number, task, results) for number, task in enumerate(TASKS, 1))
+    return (*scores, *(_first_place_table(number, ranking, results) for number, ranking in enumerate(_RANKINGS, 4)))
 
 
 def extra_table(results: Results) -> Table:
-    """What else was measured, averaged over the data sets that were run.
-
-    >>> extra_table(Results(())).columns[0]
-    ('Trustworthiness', 'mean')
-    """
-    sets, columns = results.datasets, tuple((label, "mean") for label in _OTHERS.values())
+    """The other measurements, averaged over the data sets that were run."""
+    sets, columns = results.datasets, tuple((name.replace("_", " ").capitalize(), "mean") for name in _OTHER)
     entries = {
-        (method, (label, "mean")): Entry(_average([results.cell(name, method, data) for data in sets], "mean"), None)
+        (method, column): Entry(cell and cell.mean, None)
         for method in results.methods
-        for name, label in _OTHERS.items()
+        for name, column in zip(_OTHER, columns, strict=True)
+        for cell in [_average([results.cell(name, method, data) for data in sets])]
     }
     note = (
         f"Means over ranks and runs, averaged over {listed(sets)}; empty where a method has no such value on one of "
@@ -175,36 +147,19 @@ def extra_table(results: Results) -> Table:
     return Table(0, "Other measurements", note, columns, tuple(results.methods), entries, 3)
 
 
-def compared(results: Results) -> list[str]:
-    """Data sets with results that the paper has too, in its order.
-
-    >>> compared(Results(()))
-    []
-    """
+def shared_datasets(results: Results) -> list[str]:
+    """Data sets with results that the paper has too, in its order."""
     return [data for data in DATASETS if any(results.cell(task, m, data) for task in TASKS for m in results.methods)]
 
 
 def average(results: Results, task: str, method: str) -> tuple[Cell | None, Cell | None]:
-    """Our and the published average over the data sets `compared`; None where a method has no value on one of them.
-
-    >>> average(Results(()), "svm", "GNMF")
-    (None, None)
-    """
-    sets, theirs = compared(results), published(task).get(method, {})
-    pairs = ([results.cell(task, method, data) for data in sets], [theirs.get(data) for data in sets])
-    means, maxima = ([_average(cells, statistic) for cells in pairs] for statistic in STATISTICS)
-    ours, printed = (
-        None if mean is None or best is None else Cell(mean, best) for mean, best in zip(means, maxima, strict=True)
-    )
-    return ours, printed
+    """Our and the published average over `shared_datasets`; None where a method has no value on one of them."""
+    sets, theirs = shared_datasets(results), published(task).get(method, {})
+    return _average([results.cell(task, method, data) for data in sets]), _average([theirs.get(data) for data in sets])
 
 
 def extent(results: Results) -> str:
-    """What the numbers are taken over, in words, and whether that is less than the paper's; no results: nothing.
-
-    >>> extent(Results(()))
-    ''
-    """
+    """The ranks and runs behind the tables in words, and whether these are the paper's; empty without results."""
     ranks = sorted({m.run.rank for m in results.measurements if m.run.experiment == "tables" and m.run.rank})
     runs = len({m.run.repeat for m in results.measurements if m.run.experiment == "tables"})
     if not ranks:
@@ -213,16 +168,7 @@ def extent(results: Results) -> str:
     made = f"ranks {listed(ranks)} and {runs} run{'s' * (runs > 1)}"
     if set(ranks) >= set(theirs) and runs >= RUNS:
         return f"{made}, as in the paper"
-    return f"{made} where the paper has ranks {listed(theirs)} and {RUNS} runs, so a difference need not mean anything"
-
-
-def ranks_of(data: str) -> tuple[int, ...]:
-    """The ranks that the paper takes for a data set.
-
-    >>> ranks_of("Wine")
-    (2, 3, 5, 7, 9, 11)
-    """
-    return tuple(rank for rank in RANKS if data != "Wine" or rank <= 11)
+    return f"{made} where the paper has ranks {listed(theirs)} and {RUNS} runs, which may explain any difference"
 
 
 def listed(words: Iterable[object]) -> str:
@@ -235,9 +181,20 @@ def listed(words: Iterable[object]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _scores(number: int, task: str, results: Results) -> Table:
-    """Tables 1-3."""
-    sets, theirs, shared = results.datasets, published(task), compared(results)
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    r"""Rows as CSV with a head line.
+
+    >>> csv_text(["a"], [[1]])
+    'a\n1\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
+    return text.getvalue()
+
+
+def _score_table(number: int, task: str, results: Results) -> Table:
+    """One of Tables 1-3: the scores of a task."""
+    sets, theirs = results.datasets, published(task)
     rows = tuple(m for m in TABLE_METHODS if m in results.methods or m in theirs)
     columns = tuple((group, statistic) for group in (*sets, "Average") for statistic in STATISTICS)
     entries = {}
@@ -248,18 +205,18 @@ def _scores(number: int, task: str, results: Results) -> Table:
                 entries[method, (group, statistic)] = Entry(*(cell and getattr(cell, statistic) for cell in pair))
     note = (
         f"Mean and max over {extent(results) or 'no runs yet'}. Published values have two decimals. Both averages are "
-        f"over {listed(shared)}; the paper prints its own over {len(DATASETS)} data sets. A max is the best of all "
-        "ranks and runs, chosen after the scores are known, so it flatters every method."
+        f"over {listed(shared_datasets(results))}; the paper prints its own over {len(DATASETS)} data sets. A max is "
+        "the best of all ranks and runs, chosen with these same scores, so it is optimistic for every method."
+        f"{_incomplete(results)}"
     )
-    note += _gaps(results)
     if other := [data for data in sets if data not in DATASETS]:
         note += f" The paper has no values of {listed(other)}, which is in no average."
     return Table(number, _TITLES[task], note, columns, rows, entries, 3)
 
 
-def _firsts(number: int, ranking: str, results: Results) -> Table:
-    """Tables 4 and 5."""
-    sets, printed = compared(results), rankings()[ranking]
+def _first_place_table(number: int, ranking: str, results: Results) -> Table:
+    """Table 4 or 5: on how many data sets each method is first."""
+    sets, printed = shared_datasets(results), rankings()[ranking]
     ranked = [m for m in printed if sets and all(results.cell(t, m, data) for t in TASKS for data in sets)]
     columns = tuple((label, statistic) for label in TASKS.values() for statistic in STATISTICS)
     entries = dict.fromkeys(((method, column) for method in printed for column in columns), Entry(None, None))
@@ -269,24 +226,24 @@ def _firsts(number: int, ranking: str, results: Results) -> Table:
             ours = [{m: getattr(results.cell(task, m, data), statistic) for m in ranked} for data in sets]
             paper = [{m: getattr(theirs[m][data], statistic) for m in ranked} for data in sets]
             for method in ranked:
-                entries[method, (label, statistic)] = Entry(_count(method, ours), _count(method, paper))
+                entries[method, (label, statistic)] = Entry(_first_places(method, ours), _first_places(method, paper))
     counts = "; ".join(
         f"{method} {', '.join(f'{row[task].mean} and {row[task].max} ({TASKS[task]})' for task in TASKS)}"
         for method, row in printed.items()
     )
     note = (
         f"Number of data sets on which a method is first, of {listed(sets)}, by mean and by max. Published counts are "
-        "taken again from the printed cells of the same data sets and methods. Methods equal in two decimals share a "
-        f"place. The paper's own counts over its {len(DATASETS)} data sets, by mean and by max: {counts}."
+        "derived from the printed cells of the same data sets and methods. Methods equal in two decimals share a "
+        f"first place. The paper's own counts over its {len(DATASETS)} data sets, by mean and by max: {counts}."
+        f"{_incomplete(results)}"
     )
-    note += _gaps(results)
     if left := [method for method in printed if method not in ranked]:
-        note += f" Not ranked, for want of results on every one of these data sets: {listed(left)}."
+        note += f" Not ranked, because results on some of these data sets are missing: {listed(left)}."
     return Table(number, _RANKINGS[ranking], note, columns, tuple(printed), entries, 0)
 
 
-def _gaps(results: Results) -> str:
-    """Names what has fewer runs behind it than the rest of its data set, where runs failed or are still missing."""
+def _incomplete(results: Results) -> str:
+    """A sentence on methods with fewer runs than others on the same data set, or nothing."""
     runs = {m.run for m in results.measurements if m.run.experiment == "tables" and m.run.method != "All"}
     counts = Counter((run.method, run.dataset) for run in runs)
     full = {data: max(count for (_, other), count in counts.items() if other == data) for _, data in counts}
@@ -294,26 +251,25 @@ def _gaps(results: Results) -> str:
     return f" Over fewer runs than the others, since some failed or are missing: {listed(few)}." if few else ""
 
 
-def _count(method: str, scores: list[dict[str, float]]) -> int:
-    """On how many data sets nobody is better, in whole hundredths."""
+def _first_places(method: str, scores: list[dict[str, float]]) -> int:
+    """Number of data sets on which no score is higher, in whole hundredths."""
     return sum(round(100 * row[method]) == max(round(100 * value) for value in row.values()) for row in scores)
 
 
-def _average(cells: list[Cell | None], statistic: str) -> float | None:
-    """Over all data sets, or none."""
-    values = [getattr(cell, statistic) for cell in cells if cell is not None]
-    return fmean(values) if values and len(values) == len(cells) else None
+def _average(cells: list[Cell | None]) -> Cell | None:
+    """Average over all data sets; None where one has no value."""
+    known = [cell for cell in cells if cell is not None]
+    return Cell(*map(fmean, zip(*known, strict=True))) if known and len(known) == len(cells) else None
 
 
-def _shown(value: float | None, decimals: int) -> str:
-    """A number with its decimals, fewer where it is 10 or more, and no negative zero."""
+def _rounded(value: float | None, decimals: int) -> str:
+    """A number with its decimals, fewer where it is 10 or more, and no negative zero; empty for None."""
     if value is None:
         return ""
-    places = max(0, decimals + 1 - len(f"{abs(value):.0f}"))
-    text = f"{value:.{places}f}"
+    text = f"{value:.{max(0, decimals + 1 - len(f'{abs(value):.0f}'))}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _escaped(text: str) -> str:
-    """Text for LaTeX."""
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+def _latex_line(*cells: str) -> str:
+    """One line of a LaTeX table."""
+    return " & ".join(cells) + r" \\"

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
@@ -18,7 +19,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from dspnmf import _atomic_files as _files
 from dspnmf.persistence import _note
-from dspnmf.persistence._contents import check_model, check_sound, portable
+from dspnmf.persistence._contents import check_model, check_sound, own_classes, portable
 from dspnmf.persistence._note import ModelFileError
 from dspnmf.persistence._trust import refused, skops, trusted
 
@@ -72,7 +73,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     with ZipFile(content, "a") as archive:
         _note.write(archive)
         schema = json.loads(archive.read(_SCHEMA))
-    if names := refused(schema, content):
+    if names := refused(schema, content, own_classes(model)):
         raise TypeError(
             f"{type(model).__name__} cannot be saved, because dspnmf.load would refuse its {', '.join(names)}. Model "
             "files hold estimators of dspnmf and scikit-learn, arrays and plain values: keep other parts apart."
@@ -81,7 +82,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         file.write(content.getbuffer())
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
     """Read a model that `save` wrote.
 
     Nothing in the file is run: one that names any type but those models are made of is refused.
@@ -90,6 +91,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path : path
         The file.
+    classes : sequence of classes, optional
+        Estimators of your own (derived from `dspnmf.estimators.ComponentFactorization`) that the file may hold.
 
     Returns
     -------
@@ -123,10 +126,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise FileNotFoundError(f"There is no file {path}: check the path; dspnmf.save(model, path) writes one.")
     with path.open("rb") as file:
         try:
-            note, content = _opened(file, path)
+            note, content = _opened(file, path, classes)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InconsistentVersionWarning)  # said once, below, with the file's name
-                model = reader.load(content, trusted=trusted())
+                model = reader.load(content, trusted=trusted(classes))
             check_sound(model, path)
         except ModelFileError:
             raise
@@ -138,7 +141,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     return model
 
 
-def _opened(file: BinaryIO, path: Path) -> tuple[_note.Note, BinaryIO]:
+def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[_note.Note, BinaryIO]:
     """The note of an open file, and the same content in the present format, with nothing but what may be in it."""
     try:
         archive = ZipFile(file)
@@ -156,7 +159,7 @@ def _opened(file: BinaryIO, path: Path) -> tuple[_note.Note, BinaryIO]:
         note = _note.read(archive, path)
         schema = _note.upgraded(json.loads(archive.read(_SCHEMA)), note)
         content = file if note.format == _note.FORMAT else _with_schema(archive, schema)
-        if names := refused(schema, content):
+        if names := refused(schema, content, classes):
             raise ModelFileError(
                 f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
                 "trust whoever made it; if that was you, save the model again with dspnmf.save."

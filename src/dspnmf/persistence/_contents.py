@@ -7,6 +7,7 @@ indices, so arrays that do not fit each other must never reach them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dspnmf.backends.dispatch import on_host
+from dspnmf.backends.memory import on_host
+from dspnmf.estimators.transform_state import TransformState
 from dspnmf.persistence._note import ModelFileError
-from dspnmf.persistence._trust import own
+from dspnmf.persistence._trust import is_ours, own
 
 _ELSEWHERE = ("torch", "cupy")
+_STATE = "_transform_state"
 
 
 def portable(part: Any) -> Any:
@@ -67,37 +70,46 @@ def check_sound(model: Any, path: Path) -> None:
     for part in _within(model):
         if sparse.issparse(part):
             part.check_format(full_check=True)
-        if isinstance(part, tuple(own().values())):
-            for name, expected in _shapes(part).items():
-                if (shape := np.shape(getattr(part, name))) != expected:
-                    raise ModelFileError(
-                        f"{path} is damaged: {name} of its {type(part).__name__} has shape {shape}, but must have "
-                        f"{expected}. Copy the file again, or save the model again."
-                    )
+        if is_ours(part):
+            for fault in _faults(part):
+                raise ModelFileError(
+                    f"{path} is damaged: {fault} in its {type(part).__name__}. Copy the file again, or save the model "
+                    "again."
+                )
 
 
-def _shapes(model: BaseEstimator) -> dict[str, tuple[Any, ...]]:
-    """The shapes that the arrays of a fitted model must have."""
+def _faults(model: BaseEstimator) -> Iterator[str]:
+    """What is wrong with the arrays of a model: those of other shapes, types or signs than a fit leaves."""
     held = vars(model)
-    k, m = held.get("n_components_", held.get("n_components")), held.get("n_features_in_")
-    similarity = held.get("_at_fit", {}).get("similarity")
-    pulled = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m  # rows, and the same at unit length
-    n = np.shape(held.get("_train_codes"))[:1]
-    table = {
-        "components_": (k, m),
-        "mean_": (m,),
-        "_curvature": (k, k),
-        "_pull": (pulled, k),
-        "_unit": (k,),
-        "_train_codes": (*n, k),
-        "_train_data": (*n, m),
-    }
-    return {name: shape for name, shape in table.items() if held.get(name) is not None}
+    if not held:
+        yield "no attribute at all"
+    k, m, state = held.get("n_components_", held.get("n_components")), held.get("n_features_in_"), held.get(_STATE)
+    for name, shape in {"components_": (k, m), "mean_": (m,)}.items():
+        if name in held and np.shape(held[name]) != shape:
+            yield f"{name} has shape {np.shape(held[name])}, but must have {shape}"
+    if _STATE in held and not isinstance(state, TransformState):
+        yield f"{_STATE} is a {type(state).__name__}"
+    if isinstance(state, TransformState):
+        yield from state.faults(k, m, _width(model, state, m))
+
+
+def _width(model: BaseEstimator, state: TransformState, m: int) -> int | None:
+    """Columns of new rows: those of X, twice for cosines; None for estimators of the user's, which may add some."""
+    if type(model) not in own().values():
+        return None
+    similarity = state.parameters.get("similarity")
+    return 2 * m if isinstance(similarity, str) and similarity == "cosine" else m
 
 
 def _has_ours(model: Any) -> bool:
     """Whether a model is, or holds, an estimator of this package."""
-    return any(isinstance(part, tuple(own().values())) for part in _within(model))
+    return any(map(is_ours, _within(model)))
+
+
+def own_classes(model: object) -> list[type]:
+    """Classes of the caller that a model is made of: derived from the base of this package's estimators."""
+    kinds = {type(part) for part in _within(model) if is_ours(part)}
+    return sorted(kinds - set(own().values()), key=lambda kind: kind.__qualname__)
 
 
 def _cache(model: Any) -> Any:
@@ -109,7 +121,7 @@ def _cache(model: Any) -> Any:
 def _within(part: Any) -> Iterator[Any]:
     """A model and everything it holds."""
     yield part
-    if isinstance(part, BaseEstimator):
+    if isinstance(part, BaseEstimator) or is_dataclass(part):
         part = vars(part)
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple | set) else ():
         yield from _within(inner)

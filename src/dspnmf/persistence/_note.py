@@ -1,4 +1,4 @@
-"""The note beside a model in its file: which format, written by which versions. It is read before anything else."""
+"""The note next to a model in its file: which format, written by which versions. It is read before anything else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import sklearn
 
 MEMBER = "dspnmf.json"
-FORMAT = 1
+FORMAT = 2
 # A format -> what makes the description of a model (skops's schema) one of the next format. Whoever renames or moves an
 # attribute or a class that older files hold adds one to FORMAT, and an entry here.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}

@@ -6,11 +6,15 @@ with the packages its types may come from; then skops does its own audit, with t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 from sklearn.base import BaseEstimator
+
+from dspnmf.backends.row_model import Completion
+from dspnmf.estimators.base import Factorization
+from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
 
 _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of its types may begin
     "ObjectNode": ("dspnmf.", "sklearn."),
@@ -28,6 +32,7 @@ _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of 
     "SparseMatrixNode": ("scipy.sparse.",),
 }
 _SPARSE = tuple(f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csr", "csc") for form in ("array", "matrix"))
+_STATES = (TransformState, TrainingRows, BatchSums, Completion)  # what fitted models keep
 _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselves
     f"sklearn.model_selection._split.{name}"
     for name in ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit", "LeaveOneOut")
@@ -49,6 +54,11 @@ def own() -> dict[str, type[BaseEstimator]]:
     return {name_of(one): one for one in public if isinstance(one, type) and issubclass(one, BaseEstimator)}
 
 
+def is_ours(part: object) -> bool:
+    """Whether a part of a model is an estimator of this package, or of a class derived from its base."""
+    return isinstance(part, (Factorization, *own().values()))
+
+
 def name_of(kind: type) -> str:
     """The full name of a class.
 
@@ -59,15 +69,16 @@ def name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def trusted() -> list[str]:
-    """Types that are let through beside those skops knows to be harmless."""
-    return [*own(), *_SPARSE, *_SPLITTERS]
+def trusted(classes: Iterable[type] = ()) -> list[str]:
+    """Types that are let through in addition to those skops knows to be harmless; `classes` are the caller's own."""
+    return [*own(), *map(name_of, (*_STATES, *classes)), *_SPARSE, *_SPLITTERS]
 
 
-def refused(schema: Any, file: Any) -> list[str]:
+def refused(schema: Any, file: BinaryIO, classes: Iterable[type] = ()) -> list[str]:
     """The names of all types in a file (an open one, whose description is `schema`) that are not let through."""
-    named = {name for kind, name in _described(schema) if not _expected(kind, name)}
-    return sorted(named or set(skops().get_untrusted_types(file=file)) - set(trusted()))
+    extra = {("ObjectNode", name_of(kind)) for kind in classes}
+    named = {name for kind, name in _described(schema) if not (_expected(kind, name) or (kind, name) in extra)}
+    return sorted(named or set(skops().get_untrusted_types(file=file)) - set(trusted(classes)))
 
 
 def _expected(kind: str, name: str) -> bool:

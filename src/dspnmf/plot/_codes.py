@@ -1,4 +1,4 @@
-"""Codes as points, and the similarities they keep."""
+"""Codes as points, and how well they keep the similarities of the samples."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf.metrics import structure_error
-from dspnmf.plot import _look
+from dspnmf.plot import _inputs, _style
 
-_CROWD = 3000  # points from which on their number in a cell is drawn
+_Indices = NDArray[np.intp]
+_MANY = 3000  # more points than this are drawn as a density
 
 
-def codes(Z: Any, y: Any = None, which: tuple[int, int] = (0, 1), *, ax: Axes | None = None) -> Axes:
-    """Two components of the codes against each other, one point a sample.
+def codes(Z: ArrayLike, y: ArrayLike | None = None, which: tuple[int, int] = (0, 1), *, ax: Axes | None = None) -> Axes:
+    """Plot two components of the codes against each other, one point per sample.
 
     Parameters
     ----------
     Z : array-like of shape (n_samples, n_components)
-        What ``transform`` returned.
+        Codes, as ``transform`` returns them.
     y : array-like of shape (n_samples,), optional
-        Colours: words or whole numbers of at most 28 kinds are labels, with a legend; other numbers are a scale.
+        Colours: at most 28 different words or whole numbers are labels, with a legend; other numbers are a scale.
     which : (int, int), default=(0, 1)
         The components on the horizontal and the vertical axis.
     ax : matplotlib.axes.Axes, optional
@@ -47,46 +49,51 @@ def codes(Z: Any, y: Any = None, which: tuple[int, int] = (0, 1), *, ax: Axes | 
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['class_0', 'class_1', 'class_2']
     """
-    Z = check_array(_look.array(Z))
+    Z = check_array(_inputs.as_floats(Z))
     a, b = which
     if not all(-Z.shape[1] <= part < Z.shape[1] for part in which):
         raise ValueError(f"which={which!r} names a component that Z does not have: it has 0 to {Z.shape[1] - 1}.")
-    points, title = Z[:, [a, b]], getattr(y, "name", None)
-    y = None if y is None else _look.host(y)
+    title, y = getattr(y, "name", None), None if y is None else _inputs.as_numpy(y)
     labels = None if y is None else _labels(y, len(Z))
-    ax = _look.one(ax)
+    ax = _style.one_axes(ax)
     style: dict[str, Any] = {"s": float(np.clip(40_000 / len(Z), 10, 30)), "alpha": 0.75}
     if y is None:
-        ax.scatter(points[:, 0], points[:, 1], **style | _look.point(0))
+        ax.scatter(Z[:, a], Z[:, b], **style | _style.point(0))
     elif labels is None:
-        shades = mpl.colormaps["viridis"].with_extremes(bad=_look.GREY)
-        drawn = ax.scatter(points[:, 0], points[:, 1], c=y.astype(np.float64), cmap=shades, plotnonfinite=True, **style)
+        shades = mpl.colormaps["viridis"].with_extremes(bad=_style.GREY)
+        drawn = ax.scatter(Z[:, a], Z[:, b], c=y.astype(np.float64), cmap=shades, plotnonfinite=True, **style)
         ax.figure.colorbar(drawn, ax=ax, label=str(title or "y"))
     else:
         for number, label in enumerate(labels):
-            mine = points[y == label]
-            ax.scatter(mine[:, 0], mine[:, 1], label=str(label), **style | _look.point(number))
-        _look.legend_beside(ax, len(labels), title)
+            ax.scatter(Z[y == label, a], Z[y == label, b], label=str(label), **style | _style.point(number))
+        _style.legend_on_the_right(ax, len(labels), title)
     ax.set(xlabel=f"component {a % Z.shape[1]}", ylabel=f"component {b % Z.shape[1]}")
     return ax
 
 
-def structure(X: Any, Z: Any, *, n_pairs: int = 20_000, random_state: Any = 0, ax: Axes | None = None) -> Axes:
-    """Similarities of samples in the codes against those in the data, over pairs of samples.
+def structure(
+    X: ArrayLike,
+    Z: ArrayLike,
+    *,
+    n_pairs: int = 20_000,
+    random_state: int | np.random.RandomState | None = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the similarity of pairs of samples in the codes against that in the data.
 
     Where codes keep the structure, points lie on the diagonal: ``c z_i z_j'`` against ``x_i x_j'``, with the one factor
-    c that fits best over all pairs. The title has `dspnmf.metrics.structure_error`, also of all pairs.
+    c that fits best over all pairs. The title has `dspnmf.metrics.structure_error`, also over all pairs.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The data.
+        Data.
     Z : array-like of shape (n_samples, n_components)
-        Their codes.
+        Codes of the data.
     n_pairs : int, default=20000
-        Draw so many pairs of different samples, taken at random; all, where there are no more.
+        Number of pairs of different samples to draw at random; all pairs, where there are no more.
     random_state : int, RandomState or None, default=0
-        Which ones.
+        Seed of the drawing.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
 
@@ -104,8 +111,8 @@ def structure(X: Any, Z: Any, *, n_pairs: int = 20_000, random_state: Any = 0, a
     >>> ax.get_xlabel()
     'similarity in the data'
     """
-    X = check_array(X if sparse.issparse(X) else _look.array(X), accept_sparse="csr", dtype=np.float64)
-    Z = check_array(_look.array(Z))
+    X = check_array(X if sparse.issparse(X) else _inputs.as_floats(X), accept_sparse="csr", dtype=np.float64)
+    Z = check_array(_inputs.as_floats(Z))
     check_consistent_length(X, Z)
     if n_pairs < 1 or len(Z) < 2:
         raise ValueError(
@@ -115,16 +122,16 @@ def structure(X: Any, Z: Any, *, n_pairs: int = 20_000, random_state: Any = 0, a
     overlap, size = float(np.sum(np.square(X.T @ Z))), float(np.sum(np.square(Z.T @ Z)))
     before = _products(X, i, j)
     after = _products(Z, i, j) * (overlap / size if size > 0 else 0.0)
-    ax = _look.one(ax)
+    ax = _style.one_axes(ax)
     low, high = float(min(before.min(), after.min(), 0.0)), float(max(before.max(), after.max())) or 1.0
-    if len(i) > _CROWD:
+    if len(i) > _MANY:
         area = (low, high, low, high)
         shades = ListedColormap(mpl.colormaps["Blues"](np.linspace(0.25, 1, 256)))  # a single pair is seen too
         drawn = ax.hexbin(before, after, gridsize=80, extent=area, bins="log", mincnt=1, cmap=shades, linewidths=0.2)
         ax.figure.colorbar(drawn, ax=ax, label="pairs")
     else:
-        ax.scatter(before, after, s=8, alpha=0.5, linewidths=0, color=_look.colour(0))
-    ax.plot([low, high], [low, high], color=_look.colour(1), linewidth=1, label="kept exactly")
+        ax.scatter(before, after, s=8, alpha=0.5, linewidths=0, color=_style.colour(0))
+    ax.plot([low, high], [low, high], color=_style.colour(1), linewidth=1, label="kept exactly")
     ax.legend(frameon=False, loc="lower right")
     ax.set(xlabel="similarity in the data", ylabel="similarity in the codes (best scale)")
     ax.set(xlim=(low, 1.02 * high), ylim=(low, 1.02 * high), aspect="equal")
@@ -132,7 +139,7 @@ def structure(X: Any, Z: Any, *, n_pairs: int = 20_000, random_state: Any = 0, a
     return ax
 
 
-def _labels(y: Any, n: int) -> Any:
+def _labels(y: NDArray[Any], n: int) -> NDArray[Any] | None:
     """The different labels, or None where y is a scale."""
     if y.shape != (n,):
         raise ValueError(f"y has shape {y.shape}, but must have ({n},): one label or number for each sample.")
@@ -140,17 +147,16 @@ def _labels(y: Any, n: int) -> Any:
     if not words and (y.dtype.kind == "f" and not np.all(y == np.round(y))):
         return None
     labels = np.unique(y)
-    if len(labels) <= _look.STYLES:
-        return labels
-    if words:
+    if words and len(labels) > _style.STYLES:
         raise ValueError(
-            f"y has {len(labels)} different labels, but {_look.STYLES} can be told apart: merge some, or pass numbers."
+            f"y has {len(labels)} different labels, but {_style.STYLES} can be distinguished: merge some, or pass "
+            "numbers."
         )
-    return None
+    return labels if len(labels) <= _style.STYLES else None
 
 
-def _pairs(n: int, count: int, random: np.random.RandomState) -> tuple[Any, Any]:
-    """Pairs i < j: all, or so many taken at random."""
+def _pairs(n: int, count: int, random: np.random.RandomState) -> tuple[_Indices, _Indices]:
+    """All pairs i < j, or `count` of them drawn at random."""
     if n * (n - 1) // 2 <= count:
         return np.triu_indices(n, 1)
     i = random.randint(0, n, count)
@@ -158,8 +164,8 @@ def _pairs(n: int, count: int, random: np.random.RandomState) -> tuple[Any, Any]
     return np.minimum(i, j), np.maximum(i, j)
 
 
-def _products(A: Any, i: Any, j: Any) -> Array:
-    """Inner products of rows."""
-    if sparse.issparse(A):
-        return np.asarray(A[i].multiply(A[j]).sum(axis=1)).ravel()
-    return np.einsum("pf,pf->p", A[i], A[j])
+def _products(A: Matrix, i: _Indices, j: _Indices) -> Array:
+    """Inner products of rows i and j."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("pf,pf->p", A[i], A[j])
+    return np.asarray(A[i].multiply(A[j]).sum(axis=1)).ravel()

@@ -1,55 +1,61 @@
-"""Components as pictures, curves or lists of features, and how alike they are."""
+"""Components as images, lines or bars, how similar they are, and how stable."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array, ArrayLike
 from dspnmf.metrics import component_correlation
-from dspnmf.plot import _look
+from dspnmf.plot import _inputs, _style
 
-KINDS = ("auto", "images", "lines", "bars")
-_FEW = 30  # features that have names of their own in a picture; more are a curve
-_WRITTEN = 12  # components up to which cosines are written as numbers too
+_KINDS = ("auto", "images", "lines", "bars")
+_FEW_FEATURES = 30  # drawn as bars; more are lines
+_FEW_COMPONENTS = 12  # whose cosines are also written as numbers
+_LETTERS = 40  # of names that have room below the bars
+_ROUNDING = 1e-9  # that a cosine may be above 1
 
 
 def components(
-    model: Any,
+    model: BaseEstimator,
     kind: str = "auto",
     *,
     shape: tuple[int, int] | None = None,
-    names: Any = None,
+    names: Sequence[object] | NDArray[Any] | None = None,
     n: int | None = None,
     top: int = 8,
-    ax: Any = None,
+    ax: Axes | _style.AxesArray | None = None,
 ) -> Any:
-    """Components as images, as lines over the features, or as bars of their strongest features.
+    """Plot components as images, as lines over the features, or as bars of their strongest features.
 
     Parameters
     ----------
     model : estimator
         A fitted model with components, or a pipeline that ends in one.
     kind : {"auto", "images", "lines", "bars"}, default="auto"
-        "auto": images where a `shape` is given; bars where features have names that are words (`names`, or those of the
-        data frame the model was fitted on) or are at most 30; lines otherwise.
+        "auto": images if `shape` is given; bars if features have words as names (`names`, or the columns of the data
+        frame the model was fitted on) or if there are at most 30; lines otherwise.
     shape : (height, width), optional
-        Of the images that samples are.
+        Shape of the images, where samples are images.
     names : sequence, optional
-        One for each feature: words, or the numbers they are measured at (wavelengths), which become the axis of lines.
+        One for each feature: words, or numbers such as wavelengths, which become the horizontal axis of lines.
     n : int, optional
         Draw the first n components; by default all.
     top : int, default=8
-        Bars for so many features of each component, the strongest first.
+        Number of bars for each component, the strongest feature first.
     ax : array of matplotlib.axes.Axes, optional
-        Where to draw, one for each component; by default a new figure. Lines may share one: pass a single Axes.
+        Where to draw, one for each component; by default a new figure. Pass a single Axes to draw all lines on it.
 
     Returns
     -------
     ax : ndarray of Axes
-        One for each component; the single Axes where one was passed.
+        One for each component; the single Axes if one was passed.
 
     Examples
     --------
@@ -59,18 +65,20 @@ def components(
     >>> plot.components(model, shape=(8, 8)).shape
     (10,)
     """
-    V = _look.components_of(model)
-    names = getattr(_look.last(model), "feature_names_in_", None) if names is None else np.asarray(names)
-    _check(V, kind, shape, names, n, top)
-    kind, V = _kind(V, shape, names) if kind == "auto" else kind, V[:n]
-    if kind == "images":
+    V = _inputs.fitted_components(model)
+    names = getattr(_inputs.fitted(model), "feature_names_in_", None) if names is None else np.asarray(names)
+    _check_options(V, kind, shape, names, n, top)
+    if kind == "images" or (kind == "auto" and shape is not None):
         assert shape is not None
-        return _images(V, shape, ax)
-    return _lines(V, names, ax) if kind == "lines" else _bars(V, names, top, ax)
+        return _plot_images(V[:n], shape, ax)
+    words = names is not None and names.dtype.kind not in "iuf"
+    if kind == "bars" or (kind == "auto" and (words or V.shape[1] <= _FEW_FEATURES)):
+        return _plot_bars(V[:n], names, top, ax)
+    return _plot_lines(V[:n], np.arange(V.shape[1]) if words or names is None else names, ax)
 
 
-def correlation(model: Any, *, ax: Axes | None = None) -> Axes:
-    """Cosines between components as a heat map: 0 where two share no feature, 1 where they are alike.
+def correlation(model: BaseEstimator, *, ax: Axes | None = None) -> Axes:
+    """Plot the cosines between components as a heat map: 0 if two share no feature, 1 if they are proportional.
 
     The better codes keep the similarities of the samples (at a good fit), the closer components are to orthogonal:
     Theorem 2 of the paper.
@@ -94,15 +102,15 @@ def correlation(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot.correlation(model).get_xlabel()
     'component'
     """
-    V = _look.components_of(model)
+    V = _inputs.fitted_components(model)
     length = np.linalg.norm(V, axis=1, keepdims=True)
     unit = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
     cosines, signed = unit @ unit.T, bool(V.min() < 0)
-    ax = _look.one(ax)
+    ax = _style.one_axes(ax)
     image = ax.imshow(cosines, cmap="RdBu_r" if signed else "Blues", vmin=-1 if signed else 0, vmax=1)
     ax.figure.colorbar(image, ax=ax, label="cosine")
     ax.set(xlabel="component", ylabel="component", title=f"mean cosine {component_correlation(V):.2f}")
-    if len(V) <= _WRITTEN:
+    if len(V) <= _FEW_COMPONENTS:
         ax.set(xticks=range(len(V)), yticks=range(len(V)))
         for (i, j), value in np.ndenumerate(cosines):
             shade = "white" if abs(value) > 0.6 else "black"
@@ -110,19 +118,58 @@ def correlation(model: Any, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _kind(V: Array, shape: Any, names: Any) -> str:
-    """What fits the data."""
-    if shape is not None:
-        return "images"
-    words = names is not None and names.dtype.kind not in "iuf"
-    return "bars" if words or V.shape[1] <= _FEW else "lines"
+def stability(
+    scores: ArrayLike | BaseEstimator, *, names: Sequence[object] | NDArray[Any] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Plot how stable each component is, as bars from 0 to 1.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_components,), or estimator
+        One number for each component, from 0 (different in every fit) to 1 (the same in all); or a fitted model that
+        has them as ``stability_``.
+    names : sequence of str, optional
+        Names of the components; by default their numbers.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from dspnmf import plot
+    >>> plot.stability([0.99, 0.95, 0.4]).get_title()
+    'mean stability 0.78'
+    """
+    if hasattr(scores, "stability_") and scores.stability_ is None:
+        raise ValueError(
+            f"{type(scores).__name__} was fitted from one start, which says nothing of others: set n_init=5."
+        )
+    scores = _inputs.as_floats(getattr(scores, "stability_", scores))
+    if scores.ndim != 1 or not len(scores) or not (np.abs(scores - 0.5) <= 0.5 + _ROUNDING).all():
+        raise ValueError(f"scores={scores!r} must be one number from 0 to 1 for each component.")
+    if names is not None and len(names) != len(scores):
+        raise ValueError(f"names has {len(names)} entries, but there are {len(scores)} scores: pass one for each.")
+    ax = _style.one_axes(ax)
+    ax.bar(range(len(scores)), scores, color=_style.colour(0), width=0.7)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if names is not None:
+        words = [str(name) for name in names]
+        turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if sum(map(len, words)) > _LETTERS else {}
+        ax.set_xticks(range(len(scores)), words, **turned)
+    ax.set(ylim=(0, 1), xlabel="component", ylabel="stability (0 to 1)", title=f"mean stability {scores.mean():.2f}")
+    return ax
 
 
-def _check(V: Array, kind: str, shape: Any, names: Any, n: Any, top: int) -> None:
-    """Everything that can be wrong, before anything is drawn."""
+def _check_options(
+    V: Array, kind: str, shape: tuple[int, int] | None, names: NDArray[Any] | None, n: int | None, top: int
+) -> None:
+    """Check every option of `components` before anything is drawn."""
     m = V.shape[1]
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} cannot be drawn: it must be one of {', '.join(map(repr, KINDS))}.")
+    if kind not in _KINDS:
+        raise ValueError(f"kind={kind!r} cannot be drawn: it must be one of {', '.join(map(repr, _KINDS))}.")
     if kind == "images" and shape is None:
         raise ValueError('kind="images" needs the shape of a picture: pass shape=(height, width).')
     if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != m):
@@ -136,51 +183,51 @@ def _check(V: Array, kind: str, shape: Any, names: Any, n: Any, top: int) -> Non
             raise ValueError(f"{name}={value!r} leaves nothing to draw: it must be at least 1.")
 
 
-def _images(V: Array, shape: tuple[int, int], ax: Any) -> Any:
-    """One picture for each component, each in its own range."""
+def _plot_images(V: Array, shape: tuple[int, int], ax: Axes | _style.AxesArray | None) -> _style.AxesArray:
+    """Draw one image for each component, each with its own range of values."""
     height = min(max(1.4 * shape[0] / shape[1], 0.5), 4.0)
-    grid = _look.several(ax, len(V), 5, (1.4, height + 0.3))
-    for number, (part, row) in enumerate(zip(grid, V, strict=True)):
-        reach = float(np.abs(row).max()) or 1.0
-        low, shades = (-reach, "RdBu_r") if row.min() < 0 else (0.0, "gray_r")
-        part.imshow(row.reshape(shape), cmap=shades, vmin=low, vmax=reach)
+    axes = _style.several_axes(ax, len(V), 5, (1.4, height + 0.3))
+    for number, (part, row) in enumerate(zip(axes, V, strict=True)):
+        largest = float(np.abs(row).max()) or 1.0
+        low, shades = (-largest, "RdBu_r") if row.min() < 0 else (0.0, "gray_r")
+        part.imshow(row.reshape(shape), cmap=shades, vmin=low, vmax=largest)
         part.set(xticks=[], yticks=[])
         part.set_title(f"component {number}", fontsize=9)
-    return grid
+    return axes
 
 
-def _lines(V: Array, names: Any, ax: Any) -> Any:
-    """A line for each component, each on its own Axes with the same limits, or all on the one given."""
-    x = names if names is not None and names.dtype.kind in "iuf" else np.arange(V.shape[1])
-    together, columns = isinstance(ax, Axes), 1 if len(V) <= 6 else 2
-    grid = [_look.one(ax)] * len(V) if together else _look.several(ax, len(V), columns, (6.4 / columns, 1.25))
-    for number, (part, row) in enumerate(zip(grid, V, strict=True)):
-        look = number if together else 0
-        part.plot(x, row, color=_look.colour(look), linestyle=_look.dash(look), linewidth=1.2, label=str(number))
-        part.set(xlabel="feature", ylabel="weight")
+def _plot_lines(V: Array, x: NDArray[Any], ax: Axes | _style.AxesArray | None) -> Axes | _style.AxesArray:
+    """Draw a line for each component: all on the single Axes passed, or each on its own with the same limits."""
+    if isinstance(ax, Axes):
+        for number, row in enumerate(V):
+            ax.plot(x, row, linewidth=1.2, label=str(number), **_style.line(number))
+        _style.one_axes(ax).set(xlabel="feature", ylabel="weight")
+        ax.margins(x=0.01)
+        _style.legend_on_the_right(ax, len(V), "component")
+        return ax
+    columns = 1 if len(V) <= 6 else 2
+    axes = _style.several_axes(ax, len(V), columns, (6.4 / columns, 1.25))
+    for number, (part, row) in enumerate(zip(axes, V, strict=True)):
+        _style.one_axes(part).plot(x, row, color=_style.colour(0), linewidth=1.2, label=str(number))
+        part.set(xlabel="feature", ylabel="weight", ylim=(1.05 * min(V.min(), 0.0), 1.05 * (V.max() or 1.0)))
         part.margins(x=0.01)
-        if not together:
-            _look.one(part).set_ylim(1.05 * min(float(V.min()), 0.0), 1.05 * (float(V.max()) or 1.0))
-            part.set_title(f"component {number}", fontsize=9, loc="left")
-            if ax is None and number + columns < len(V):
-                part.set_xlabel("")
-                part.tick_params(labelbottom=False)
-    if together:
-        _look.legend_beside(ax, len(V), "component")
-    return ax if together else grid
+        part.set_title(f"component {number}", fontsize=9, loc="left")
+        if ax is None and number + columns < len(V):
+            part.set_xlabel("")
+            part.tick_params(labelbottom=False)
+    return axes
 
 
-def _bars(V: Array, names: Any, top: int, ax: Any) -> Any:
-    """The strongest features of each component, the strongest on top."""
+def _plot_bars(V: Array, names: NDArray[Any] | None, top: int, ax: Axes | _style.AxesArray | None) -> _style.AxesArray:
+    """Draw the strongest features of each component as bars, the strongest on top."""
     words = [str(name) for name in (range(V.shape[1]) if names is None else names)]
-    top, width = min(top, V.shape[1]), 2.4 + 0.07 * max(map(len, words))
-    columns = 3
-    grid = _look.several(ax, len(V), columns, (width, 0.24 * top + 0.9))
-    for number, (part, row) in enumerate(zip(grid, V, strict=True)):
+    top, columns = min(top, V.shape[1]), 3
+    axes = _style.several_axes(ax, len(V), columns, (2.4 + 0.07 * max(map(len, words)), 0.24 * top + 0.9))
+    for number, (part, row) in enumerate(zip(axes, V, strict=True)):
         strongest = np.argsort(-np.abs(row), kind="stable")[:top]
-        _look.one(part).barh(range(top), row[strongest], color=_look.colour(0), height=0.7)
+        _style.one_axes(part).barh(range(top), row[strongest], color=_style.colour(0), height=0.7)
         part.set_yticks(range(top), [words[feature] for feature in strongest])
         part.invert_yaxis()
         part.set(xlabel="weight", ylabel="feature" if ax is not None or number % columns == 0 else "")
         part.set_title(f"component {number}", fontsize=10, loc="left")
-    return grid
+    return axes

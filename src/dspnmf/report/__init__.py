@@ -1,15 +1,15 @@
-"""Reports: one self-contained HTML page each, with tables that sort and charts that answer."""
+"""Reports: one self-contained HTML page each, with tables that sort and interactive charts."""
 
-from dspnmf.report.case import fit_yardstick
-from dspnmf.report.facts import fit_facts
-from dspnmf.report.fit import fit_report, write_fit_report
-from dspnmf.report.reproduction import write_reproduction
-from dspnmf.report.selection import selection_report, write_selection_report
+from dspnmf.report.fit_inputs import fit_baseline
+from dspnmf.report.fit_metrics import fit_facts
+from dspnmf.report.fit_page import fit_report, write_fit_report
+from dspnmf.report.reproduction_page import write_reproduction
+from dspnmf.report.selection_page import selection_report, write_selection_report
 
 __all__ = [
+    "fit_baseline",
     "fit_facts",
     "fit_report",
-    "fit_yardstick",
     "selection_report",
     "write_fit_report",
     "write_reproduction",

@@ -1,4 +1,4 @@
-"""A chart as data: what ``assets/chart.js`` draws. Nothing here knows what is plotted, nor how it looks.
+"""Charts as data, drawn by ``assets/chart.js``. Nothing here knows what is plotted, nor how it looks.
 
 A `Figure` has one or more `View`s to choose from; a view is a row of `Chart`s (small multiples) with one legend. Styles
 are numbers: the page gives each a colour, a dash pattern and a marker of its own.
@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers: TypeAlias = Sequence[float] | NDArray[np.generic]
 KINDS = ("line", "points", "curve", "path")  # a curve is a line without markers, a path a thin one
-STYLES = 12  # that the page tells apart by colour, dash pattern and marker
+STYLES = 12  # that differ in colour, dash pattern and marker
 _DIGITS = 6  # significant ones, in the page
 
 
@@ -20,8 +24,8 @@ _DIGITS = 6  # significant ones, in the page
 class Axis:
     """One axis. The label names the quantity and its unit.
 
-    On a logarithmic axis a zero has a place of its own, left of the others (on y it is not drawn). `ticks` are set
-    where values are few; otherwise they are chosen by the page. `low` cuts the axis.
+    On a logarithmic axis a zero is drawn left of the other values (on y it is not drawn). `ticks` are set where values
+    are few; otherwise they are chosen by the page. `low` cuts the axis.
     """
 
     label: str
@@ -32,18 +36,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points with a name, as a line or apart; `low` and `high` bound a band.
+    """Named points, joined by a line or not; `low` and `high` bound a band.
 
-    `ramp` (0 to 1) instead of a `style` is for series in an order: it sets shade and size. `notes` are read out with a
-    point, `marks` are written beside it. `size` is the radius of a marker in pixels.
+    `ramp` (0 to 1) instead of a `style` is for series in an order: it sets shade and size. `notes` are shown in the
+    tooltip of a point, `marks` are written next to it. `size` is the radius of a marker in pixels.
     """
 
     name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: Numbers
+    y: Numbers
     kind: str = "line"
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    low: Numbers = ()
+    high: Numbers = ()
     style: int = 0
     ramp: float | None = None
     notes: tuple[str, ...] = ()
@@ -53,6 +57,8 @@ class Series:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} cannot be drawn: it must be one of {', '.join(map(repr, KINDS))}.")
+        for name in ("x", "y", "low", "high"):
+            object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
         for name in ("y", "low", "high", "notes", "marks"):
             values = getattr(self, name)
             if len(values) != len(self.x) and (values or name == "y"):
@@ -72,7 +78,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes. Without any, the page says `empty` in their place.
+    """Series on two axes. Without any, the page shows the text `empty`.
 
     Examples
     --------
@@ -101,7 +107,7 @@ class View:
 
 @dataclass(frozen=True)
 class Figure:
-    """Views to choose from, under one title; `choice` says what is chosen. `text` are plain sentences."""
+    """Views to choose from, under one title; `choice` names what is chosen. `text` are plain sentences."""
 
     id: str
     title: str
@@ -110,7 +116,7 @@ class Figure:
     choice: str = ""
 
 
-def plain(part: Any) -> Any:
+def plain(part: object) -> Any:
     """A description as JSON's own types; numbers to six digits, and those JSON cannot hold as null.
 
     Examples
@@ -119,7 +125,7 @@ def plain(part: Any) -> Any:
     >>> plain(Level("all features", 0.1234567))
     {'name': 'all features', 'y': 0.123457, 'faint': False}
     """
-    if is_dataclass(part):
+    if is_dataclass(part) and not isinstance(part, type):
         return {field.name: plain(getattr(part, field.name)) for field in fields(part)}
     if isinstance(part, Mapping):
         return {str(key): plain(value) for key, value in part.items()}

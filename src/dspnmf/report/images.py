@@ -1,23 +1,23 @@
-"""Numbers on a grid as small pictures: PNG files written here, as addresses a page can hold."""
+"""Numbers on a grid as small PNG pictures, as addresses that a page can hold."""
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
-from typing import TYPE_CHECKING, Any
+import io
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from dspnmf.backends.row_model import Array
+    from dspnmf.report.fit_inputs import FloatArray
 
-LARGEST = 400  # pixels of a side; beyond, neighbours are averaged
+MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
 # From nothing to the largest number, evenly in lightness; the blues of the page.
 _STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
 
 
-def picture(values: Array, shape: tuple[int, int], top: float = 0.0) -> str:
+def picture(values: FloatArray, shape: tuple[int, int], top: float = 0.0) -> str:
     """Numbers, line by line, as the address of a picture: dark the smallest (or 0), light `top` (or the largest).
 
     Examples
@@ -27,36 +27,19 @@ def picture(values: Array, shape: tuple[int, int], top: float = 0.0) -> str:
     >>> picture(np.arange(4.0), (2, 2))[:22]
     'data:image/png;base64,'
     """
-    grid = reduced(np.asarray(values, dtype=np.float64).reshape(shape))
+    try:
+        Image = import_module("PIL.Image")
+    except ImportError as error:
+        raise ImportError('Pictures need Pillow: install it with pip install "dspnmf[report]".') from error
+    image = Image.fromarray(np.asarray(values, dtype=np.float32).reshape(shape))
+    grid = np.asarray(image.reduce(-(-max(shape) // MAX_SIDE)))
     low, high = min(0.0, float(grid.min())), top if top > 0 else float(grid.max())
     share = np.minimum((grid - low) / (high - low), 1) if high > low else np.zeros_like(grid)
-    return "data:image/png;base64," + base64.b64encode(png(np.rint(255 * share).astype(np.uint8))).decode()
-
-
-def reduced(grid: Array) -> Array:
-    """The grid with sides of at most `LARGEST`: means of squares of whole pixels."""
-    step = -(-max(grid.shape) // LARGEST)
-    if step == 1:
-        return grid
-    edges = [np.arange(0, side, step) for side in grid.shape]
-    sums = np.add.reduceat(np.add.reduceat(grid, edges[0], axis=0), edges[1], axis=1)
-    heights, widths = (np.diff([*edge, side]) for edge, side in zip(edges, grid.shape, strict=True))
-    return sums / np.outer(heights, widths)
-
-
-def png(levels: Any) -> bytes:
-    """A PNG file with one byte a pixel: its place in the palette."""
-    height, width = levels.shape
-    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), levels]).tobytes()  # 0: a line as it is
-    parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),  # 8 bits, palette
-        (b"PLTE", palette()),
-        (b"IDAT", zlib.compress(lines, 9)),
-        (b"IEND", b""),
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
-    )
+    image = Image.fromarray(np.rint(255 * share).astype(np.uint8))
+    image.putpalette(palette())
+    file = io.BytesIO()
+    image.save(file, "png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def palette() -> bytes:

@@ -21,7 +21,7 @@ _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 class Assets(NamedTuple):
-    """Styles and scripts of a page, in their order, and whether it has pictures of its own (as data addresses)."""
+    """Styles and scripts of a page, in their order, and whether it contains pictures (as data addresses)."""
 
     styles: tuple[str, ...] = ("page.css", "parts.css")
     scripts: tuple[str, ...] = ("scale.js", "chart.js", "figure.js", "table.js", "theme.js")
@@ -50,7 +50,7 @@ def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
     return environment.get_template(template).render(content)
 
 
-def embed(data: Any) -> str:
+def embed(data: object) -> str:
     r"""Data as JSON that is safe between script tags.
 
     Examples
@@ -64,10 +64,8 @@ def embed(data: Any) -> str:
 
 
 def policy(assets: Assets = SHARED) -> str:
-    """The Content-Security-Policy: nothing from outside, and of what is inside only what we wrote."""
-    styles, scripts = (
-        " ".join(f"'{_digest(asset(name))}'" for name in group) for group in (assets.styles, assets.scripts)
-    )
+    """The Content-Security-Policy: nothing from outside, and inside only the styles and scripts of these assets."""
+    styles, scripts = (" ".join(f"'{_digest(asset(name))}'" for name in group) for group in assets[:2])
     pictures = "img-src data:; " if assets.pictures else ""
     return (
         f"default-src 'none'; {pictures}style-src {styles}; script-src {scripts}; base-uri 'none'; form-action 'none'"
@@ -81,22 +79,17 @@ def asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Hash as a Content-Security-Policy names it."""
+    """The hash of a style or script, as a Content-Security-Policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+@cache
 def require() -> Any:
-    """The templates, with escaping on in all of them; an error that says what to install where that is missing."""
+    """The templates, with escaping on in all of them; where jinja2 is missing, an error that says what to install."""
     try:
-        return _environment()
+        jinja2, safe = import_module("jinja2"), import_module("markupsafe").Markup
     except ImportError as error:
         raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".') from error
-
-
-@cache
-def _environment() -> Any:
-    """The environment of the templates."""
-    jinja2, safe = import_module("jinja2"), import_module("markupsafe").Markup
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,

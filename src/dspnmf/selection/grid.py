@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf._typing import Array
 from dspnmf._validation import Allowed, either, number, one_of, whole
-from dspnmf.backends import ArrayRows
-from dspnmf.backends.row_model import Array
+from dspnmf.backends import norms
 
 RANKS = (2, 3, 5, 8, 12, 20)
 LOWEST, HIGHEST = 1e-1, 1e4  # of the weights above 0, times `natural_weight`
@@ -33,8 +33,7 @@ LABEL_WEIGHTS = each(number(0), "finite numbers >= 0")
 
 def natural_weight(X: Any) -> float:
     """``||X||^2 / ||XX'||^2``: the alpha at which both terms of the objective have the same size at U = 0."""
-    rows = ArrayRows(X, 1)
-    norm2, gram_norm2 = rows.norm2(), rows.gram_norm2()
+    norm2, gram_norm2 = norms.norm2(X), norms.gram_norm2(X)
     return norm2 / gram_norm2 if gram_norm2 > 0 else 1.0
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
+from dspnmf._typing import Array
 from dspnmf._validation import Allowed
-from dspnmf.backends.row_model import Array
 from dspnmf.selection.folds import Fold, is_labelled
 
 CLASSIFIER = Allowed(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dspnmf._threads import alone
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.selection.folds import Fold
 from dspnmf.selection.judges import Judge

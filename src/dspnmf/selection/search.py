@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation
+from dspnmf._typing import Array
 from dspnmf._validation import FLAG, Allowed, either, number, one_of, whole
-from dspnmf.backends.dispatch import place_of
-from dspnmf.backends.row_model import Array
-from dspnmf.estimators.progress import say
+from dspnmf.backends import backend_for
+from dspnmf.estimators.progress import log_line
 from dspnmf.selection import grid, table
 from dspnmf.selection.folds import CV, folds, labels
 from dspnmf.selection.judges import CLASSIFIER, SCORING, ByLabels, ByNeighbours, Judge
@@ -217,7 +217,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Z : ndarray of shape (n_samples, n_components_)
         """
         _validation.check_parameters(self, self._allowed)
-        _validation.check_place(self, place_of(X), everywhere=False)
+        _validation.check_backend(self, backend_for(X), {"whole matrix": type(self).__name__})
         X, _ = _validation.check_data(self, X, reset=True)
         y = labels(y, X.shape[0])
         rng = check_random_state(self.random_state)
@@ -304,7 +304,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _say(self, text: str) -> None:
         """What was found, for `verbose`."""
         if self.verbose:
-            say(text)
+            log_line(text)
 
     @property
     def _n_features_out(self) -> int:

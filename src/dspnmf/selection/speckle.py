@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import alone
-from dspnmf.backends import ArrayRows
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
+from dspnmf.backends.norms import norm2
 from dspnmf.estimators.nmf import NMF
 from dspnmf.selection.folds import Indices
 
@@ -71,7 +71,7 @@ def predict(
     with alone():
         Z = model.fit_transform(without(X, rows, columns))
     V = model.components_
-    wrong, size = 0.0, ArrayRows(X, 1).norm2() / (X.shape[0] * X.shape[1])
+    wrong, size = 0.0, norm2(X) / (X.shape[0] * X.shape[1])
     for i in range(0, len(rows), _BLOCK // k):
         here = slice(i, i + _BLOCK // k)
         cells = np.asarray(X[rows[here], columns[here]], dtype=np.float64).ravel()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.selection.path import Outcome
 from dspnmf.selection.speckle import Speckled
 from dspnmf.stability import agreement

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.selection.folds import Fold
 from dspnmf.selection.judges import Judge

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
-from dspnmf.backends import Rows
-from dspnmf.backends.row_model import Array
+from dspnmf._typing import Array
+from dspnmf.backends.protocol import MultiplicativeRows, Rows
+from dspnmf.backends.small_arrays import with_rows
+from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import Objective
+from dspnmf.solvers.loop import Update
 
 Factor = Callable[[Array, Array, Array], Array]
 
@@ -50,12 +53,12 @@ def ratio(numerator: Array, denominator: Array) -> Array:
     return np.divide(numerator, denominator, out=np.ones_like(denominator), where=denominator > 0)
 
 
-@dataclass(frozen=True)
-class Multiplicative:
+@dataclass
+class Multiplicative(Update):
     """One iteration of a rule: codes, then components.
 
-    Operators between rows (graphs) enter as published everywhere in the family: what pulls beside c, what pushes
-    beside b. `published` is the objective the rule was derived for, where it is not the one that is recorded.
+    Operators between rows (graphs) enter as published everywhere in the family: what pulls is added to c, what pushes
+    to b. `published` is the objective the rule was derived for, where it is not the one that is recorded.
     """
 
     factor: Factor
@@ -67,11 +70,16 @@ class Multiplicative:
         model = derived.model(s)
         quartic = (model.coupling * s.Q).astype(rows.dtype)
         quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
-        sums = rows.map(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
+        sums = mapped(rows)(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
         new = s.with_sums(*sums)
-        Vt = s.Vt.copy()
-        for term in derived.reconstructions:
-            part = term.features
-            Vt[part] *= ratio(new.P[part], Vt[part] @ term.curvature(new))
+        Vt = s.Vt
+        for term in derived.with_components:
+            some = term.features.columns
+            Vt = with_rows(Vt, some, Vt[some] * ratio(new.P[some], Vt[some] @ term.curvature(new)))
         new = replace(new, Vt=Vt)
         return objective.value(new), new
+
+
+def mapped(rows: Rows) -> Callable[..., tuple[Array, Array, tuple[Array, ...]]]:
+    """`map` of rows whose backend has declared it (`dspnmf._validation.check_capabilities`)."""
+    return cast(MultiplicativeRows, rows).map

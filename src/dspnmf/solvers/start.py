@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import randomized_svd
 
-from dspnmf.backends.row_model import GROUP, Array, RandomCodes
+from dspnmf._typing import Array
+from dspnmf.backends.protocol import Data
+from dspnmf.backends.row_model import GROUP, RandomCodes
 
 
 def random(
-    shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: Any
+    shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: np.dtype[Any]
 ) -> tuple[RandomCodes, Array]:
     """Half-normal entries with the size of ``sqrt(mean(X) / k)``: codes for rows to draw, and V' (m x k) in float64."""
     size = np.sqrt(mean / k)
@@ -26,15 +27,13 @@ def random(
     return RandomCodes(state, key, size, k, dtype), Vt
 
 
-def nndsvd(
-    X: Any, k: int, fill: str, mean: float, scale: float, rng: np.random.RandomState, dtype: Any
-) -> tuple[Array, Array]:
+def nndsvd(X: Data, k: int, fill: str, mean: float, scale: float, rng: np.random.RandomState) -> tuple[Array, Array]:
     """Non-negative double SVD of ``X / scale`` (Boutsidis & Gallopoulos, Pattern Recognition 41(4), 2008).
 
     Of every singular pair the half (positive or negative part) with more weight is kept. `fill` says what stands in for
     zeros: nothing (""), ``sqrt(mean / k)`` ("a") or random numbers a hundredth of that ("ar").
     """
-    left, singular, right = randomized_svd(X, k, random_state=rng)
+    left, singular, right = X.singular_vectors(k, rng)
     singular = singular.astype(np.float64) / scale
     U, Vt = np.zeros((X.shape[0], k)), np.zeros((X.shape[1], k))
     for a in range(len(singular)):
@@ -52,4 +51,4 @@ def nndsvd(
         for factor in (U, Vt):
             empty = factor <= 1e-6 * size
             factor[empty] = size if fill == "a" else np.abs(size * rng.standard_normal(int(empty.sum())) / 100)
-    return U.astype(dtype), Vt
+    return U.astype(X.dtype), Vt

@@ -1,10 +1,9 @@
-"""From a file of data to codes, a model and a report: what the command line does, step by step, without its talk."""
+"""From a file of data to codes, a model and a report: the steps of the command line, without its messages."""
 
-from dspnmf.workflow.fitting import FitResult, fit_table, methods, model_of
-from dspnmf.workflow.folder import OutputFolder
-from dspnmf.workflow.results import code_names, index_name, read_fit, write_fit, write_selection
-from dspnmf.workflow.scaling import SCALES, scaled
-from dspnmf.workflow.tables import matched
+from dspnmf.workflow.fitting import FitResult, fit_table, methods, model_of, select_table
+from dspnmf.workflow.output_folder import OutputFolder
+from dspnmf.workflow.preparation import SCALES, matched, scaled
+from dspnmf.workflow.result_files import code_names, read_fit, write_fit, write_selection, write_table_codes
 
 __all__ = [
     "SCALES",
@@ -12,12 +11,13 @@ __all__ = [
     "OutputFolder",
     "code_names",
     "fit_table",
-    "index_name",
     "matched",
     "methods",
     "model_of",
     "read_fit",
     "scaled",
+    "select_table",
     "write_fit",
     "write_selection",
+    "write_table_codes",
 ]

@@ -1,4 +1,4 @@
-"""A fit of a table: scaling and factorization as one pipeline, its codes and its numbers."""
+"""A fit of a table as one pipeline, scaling and factorization, with its codes and its numbers; or a selection."""
 
 from __future__ import annotations
 
@@ -10,32 +10,34 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 import dspnmf.estimators as family
 from dspnmf.io import Table
-from dspnmf.report import fit_facts, fit_yardstick
-from dspnmf.workflow.scaling import default_scale, scaled, scaler
-from dspnmf.workflow.tables import check_values, labels_of
+from dspnmf.report import fit_baseline, fit_facts
+from dspnmf.report.fit_inputs import Baseline, FloatArray
+from dspnmf.selection import DSPNMFCV
+from dspnmf.workflow.preparation import check_values, default_scale, labels_of, scaled, scaler
 
-_WITHOUT_COMPONENTS = ("NPE", "SymNMF", "DSPNMFCV")
+_WITHOUT_COMPONENTS = ("NPE", "SymNMF")
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """All that a fit leaves."""
+    """A fitted pipeline with everything that is written to its folder."""
 
     pipeline: Pipeline
     table: Table  # after scaling
-    codes: Any
+    codes: FloatArray
     facts: dict[str, Any]
-    yardstick: Any
+    baseline: Baseline
     scale: str
     seconds: float
 
     @property
-    def model(self) -> Any:
+    def model(self) -> BaseEstimator:
         """The factorization alone."""
         return self.pipeline[-1]
 
@@ -45,7 +47,7 @@ def methods() -> list[str]:
     return [name for name in family.__all__ if name not in _WITHOUT_COMPONENTS]
 
 
-def model_of(method: str, parameters: Mapping[str, Any], texts: Iterable[str] = ()) -> Any:
+def model_of(method: str, parameters: Mapping[str, object], texts: Iterable[str] = ()) -> BaseEstimator:
     """An estimator by its name, with parameters, and more of them as texts ``name=value``.
 
     >>> model_of("dspnmf", {"n_components": 3}, ["alpha=0.5"])
@@ -57,6 +59,8 @@ def model_of(method: str, parameters: Mapping[str, Any], texts: Iterable[str] = 
     cls = getattr(family, names[method.lower()])
     given = {**parameters, **dict(map(_parsed, texts))}
     allowed = cls().get_params(deep=False)
+    if "label_weight" not in allowed and "b" in allowed and "label_weight" in given:
+        given["b"] = given.pop("label_weight")
     for name in given:
         if name not in allowed:
             near = get_close_matches(name, allowed, 1)
@@ -65,19 +69,29 @@ def model_of(method: str, parameters: Mapping[str, Any], texts: Iterable[str] = 
     return cls(**given)
 
 
-def _parsed(text: str) -> tuple[str, Any]:
+def _parsed(text: str) -> tuple[str, object]:
     """A parameter from ``name=value``; the value is a number, True, False, None, or a word."""
-    name, equals, value = text.partition("=")
-    if not (equals and name.strip() and value.strip()):
-        raise ValueError(f"{text!r} is no parameter: write name=value, for example n_neighbors=10.")
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not (name and value):
+        raise ValueError(f"{text!r} is not a parameter: write name=value, for example n_neighbors=10.")
     try:
-        return name.strip(), ast.literal_eval(value.strip())
+        return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name.strip(), value.strip()
+        return name, value
 
 
-def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: Iterable[Any] = ()) -> FitResult:
-    """Scale and factorize a table; labels are handed to models that learn from them, and only shown otherwise."""
+def fit_table(
+    table: Table,
+    model: BaseEstimator,
+    scale: str | None = None,
+    *,
+    baseline: bool = True,
+    callbacks: Iterable[object] = (),
+) -> FitResult:
+    """Scale and factorize a table, and fit plain NMF as a baseline if `baseline`.
+
+    Labels are handed to models that learn from them, and only shown otherwise.
+    """
     scale = scale or default_scale(table)
     labels = labels_of(table) if _learns_from_labels(model) else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
@@ -89,16 +103,23 @@ def fit_table(table: Table, model: Any, scale: str | None = None, *, callbacks: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the facts say whether it converged
         codes = model.fit_transform(here.X, labels)
-        seconds = time.perf_counter() - begin
-        if callbacks:
-            model.set_callbacks()
-        beside = fit_yardstick(model, here)
+    seconds = time.perf_counter() - begin
+    if callbacks:
+        model.set_callbacks()
+    plain = fit_baseline(model, here) if baseline else False
     pipeline = Pipeline([("scale", step), ("factors", model)])
     pipeline.table_features_ = [str(name) for name in table.features]
-    facts = fit_facts(model, here, codes, False if beside is None else beside)
-    return FitResult(pipeline, here, codes, facts, False if beside is None else beside, scale, seconds)
+    return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, seconds)
 
 
-def _learns_from_labels(model: Any) -> bool:
+def _learns_from_labels(model: BaseEstimator) -> bool:
     """Whether a fit uses labels."""
     return isinstance(model, family.GDNMF) or getattr(model, "label_weight", 0) > 0
+
+
+def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str]:
+    """A fitted `DSPNMFCV`, with the labels if the table has some; and how the table was scaled."""
+    scale = scale or default_scale(table)
+    check_values(table, missing=False, scale=scale, can_mask=False)
+    here = scaled(table, scaler(scale, table).fit(table.X))
+    return DSPNMFCV(**parameters).fit(here.X, labels_of(table)), scale

@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dspnmf.backends.kernels.products import add_gram, compiled, features_scratch, pull, push
+from dspnmf._typing import Array
+from dspnmf.backends.kernels.products import Source, add_gram, compiled, features_scratch, pull, push
 from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 
 @compiled
 def face(
-    X: Any,
-    E: Any,
-    delta: Any,
-    U: Any,
-    D: Any,
-    g: Any,
-    kappa: Any,
+    X: Source,
+    E: Array | None,
+    delta: Array | None,
+    U: Array,
+    D: Array,
+    g: Array,
+    kappa: Array,
     t: float,
-    M: Any,
-    S: Any,
+    M: Array,
+    S: Array,
     lo: int,
     hi: int,
     block: int,
@@ -75,7 +77,7 @@ def face(
 
 
 @compiled
-def precondition(r: Any, free: Any, T: Any, u: Any) -> float:
+def precondition(r: Array, free: NDArray[np.bool_], T: Array, u: Array) -> float:
     """``u = r T`` on the free entries of a block; returns <r,u>."""
     np.dot(r, T, u)
     rf, uf, ff = r.reshape(-1), u.reshape(-1), free.reshape(-1)
@@ -88,18 +90,18 @@ def precondition(r: Any, free: Any, T: Any, u: Any) -> float:
 
 @compiled
 def cg_start(
-    W: Any,
-    U: Any,
-    D: Any,
-    g: Any,
-    r: Any,
-    u: Any,
-    free: Any,
+    W: Array | None,
+    U: Array,
+    D: Array,
+    g: Array,
+    r: Array,
+    u: Array,
+    free: NDArray[np.bool_],
     tau: float,
     sigma: float,
-    S: Any,
-    C: Any,
-    T: Any,
+    S: Array,
+    C: Array,
+    T: Array,
     lo: int,
     hi: int,
     block: int,
@@ -138,19 +140,19 @@ def cg_start(
 
 @compiled
 def cg_step(
-    W: Any,
-    U: Any,
-    z: Any,
-    r: Any,
-    u: Any,
-    p: Any,
-    q: Any,
-    free: Any,
+    W: Array | None,
+    U: Array,
+    z: Array,
+    r: Array,
+    u: Array,
+    p: Array,
+    q: Array,
+    free: NDArray[np.bool_],
     alpha: float,
     beta: float,
-    S: Any,
-    C: Any,
-    T: Any,
+    S: Array,
+    C: Array,
+    T: Array,
     lo: int,
     hi: int,
     block: int,
@@ -188,7 +190,7 @@ def cg_step(
 
 
 @compiled
-def project(U: Any, D: Any, g: Any, z: Any, lo: int, hi: int, block: int) -> Any:
+def project(U: Array, D: Array, g: Array, z: Array, lo: int, hi: int, block: int) -> Any:
     """Replace z by ``max(0, U + D + z) - (U + D)``; <g,z>, D'z, U'z, z'z."""
     k = U.shape[1]
     Dz, Uz, zz = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
@@ -209,7 +211,9 @@ def project(U: Any, D: Any, g: Any, z: Any, lo: int, hi: int, block: int) -> Any
 
 
 @compiled
-def combine(X: Any, U: Any, D: Any, z: Any, tau: float, stretch: float, m: int, lo: int, hi: int, block: int) -> Any:
+def combine(
+    X: Source, U: Array, D: Array, z: Array, tau: float, stretch: float, m: int, lo: int, hi: int, block: int
+) -> Any:
     """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     k = D.shape[1]
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))

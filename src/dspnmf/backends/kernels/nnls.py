@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
-from dspnmf.backends.kernels.products import compiled, pull
+from dspnmf._typing import Array
+from dspnmf.backends.kernels.products import Source, compiled, pull
 from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 SPARE = 8  # inner solves beyond 3 k after which an active set keeps the feasible point it has
@@ -14,7 +14,7 @@ DEPENDENT = 1e150  # stands for an infinite pivot
 
 
 @compiled
-def solve_free(S: Any, g: Any, members: Any, size: int, L: Any, z: Any) -> None:
+def solve_free(S: Array, g: Array, members: NDArray[np.intp], size: int, L: Array, z: Array) -> None:
     """Cholesky solution of ``S_FF z_F = g_F`` for the first `size` `members`; a dependent one gets (almost) 0."""
     for p in range(size):
         a = members[p]
@@ -39,7 +39,7 @@ def solve_free(S: Any, g: Any, members: Any, size: int, L: Any, z: Any) -> None:
 
 
 @compiled
-def active_set(S: Any, g: Any, y: Any, members: Any, L: Any, z: Any, tolerance: float) -> None:
+def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array, z: Array, tolerance: float) -> None:
     """Minimise ``1/2 y S y' - g y`` over y >= 0 from the feasible y, never uphill (Bro & de Jong 1997)."""
     k = S.shape[0]
     for _ in range(3 * k + SPARE):
@@ -77,7 +77,17 @@ def active_set(S: Any, g: Any, y: Any, members: Any, L: Any, z: Any, tolerance: 
 
 @compiled
 def solve_rows(
-    X: Any, E: Any, delta: Any, out: Any, kappa: Any, M: Any, S: Any, lo: int, hi: int, block: int, sweeps: int
+    X: Source,
+    E: Array | None,
+    delta: Array | None,
+    out: Array,
+    kappa: Array,
+    M: Array,
+    S: Array,
+    lo: int,
+    hi: int,
+    block: int,
+    sweeps: int,
 ) -> None:
     """Non-negative least squares for every row: sweeps from zero, then an exact active set.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from dspnmf._typing import Array
+
+Source: TypeAlias = Any  # X: an array, or the tuple (data, indices, indptr) of a CSR matrix
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
@@ -17,23 +20,23 @@ def compiled(function: Kernel) -> Kernel:
     return cast(Kernel, njit(nogil=True, cache=True, fastmath={"contract", "nsz"})(function))
 
 
-def pull(X: Any, M: Any, lo: int, hi: int, out: Any) -> None:
+def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
     """``out = X[lo:hi] @ M``."""
 
 
-def push(X: Any, D: Any, lo: int, hi: int, work: Any, total: Any) -> None:
+def push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
     """``total += X[lo:hi].T @ D`` for the block ``D``; `work` is k x m scratch."""
 
 
-def features_scratch(X: Any, D: Any) -> Any:
+def features_scratch(X: Source, D: Array) -> Any:
     """The scratch array `push` needs."""
 
 
 @overload(pull)
-def _pull(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> Any:
+def _pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> Any:
     if isinstance(X, types.BaseTuple):
 
-        def sparse(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+        def sparse(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
             data, indices, indptr = X
             for i in range(lo, hi):
                 row = out[i - lo]
@@ -48,22 +51,22 @@ def _pull(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> Any:
         return sparse
     if X.layout == "C":
 
-        def contiguous(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+        def contiguous(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
             np.dot(X[lo:hi], M, out)
 
         return contiguous
 
-    def strided(X: Any, M: Any, lo: Any, hi: Any, out: Any) -> None:
+    def strided(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
         np.dot(X[lo:hi].copy(), M, out)
 
     return strided
 
 
 @overload(push)
-def _push(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> Any:
+def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> Any:
     if isinstance(X, types.BaseTuple):
 
-        def sparse(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+        def sparse(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
             data, indices, indptr = X
             for i in range(lo, hi):
                 row = D[i - lo]
@@ -76,7 +79,7 @@ def _push(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> Any:
         return sparse
     if X.layout == "C":
 
-        def contiguous(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+        def contiguous(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
             np.dot(D.T, X[lo:hi], work)
             for a in range(work.shape[0]):
                 for j in range(work.shape[1]):
@@ -84,7 +87,7 @@ def _push(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> Any:
 
         return contiguous
 
-    def strided(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> None:
+    def strided(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
         np.dot(D.T, X[lo:hi].copy(), work)
         for a in range(work.shape[0]):
             for j in range(work.shape[1]):
@@ -94,22 +97,22 @@ def _push(X: Any, D: Any, lo: Any, hi: Any, work: Any, total: Any) -> Any:
 
 
 @overload(features_scratch)
-def _features_scratch(X: Any, D: Any) -> Any:
+def _features_scratch(X: Source, D: Array) -> Any:
     if isinstance(X, types.BaseTuple):
 
-        def none(X: Any, D: Any) -> Any:
+        def none(X: Source, D: Array) -> Any:
             return np.empty((0, 0), D.dtype)
 
         return none
 
-    def block(X: Any, D: Any) -> Any:
+    def block(X: Source, D: Array) -> Any:
         return np.empty((D.shape[1], X.shape[1]), D.dtype)
 
     return block
 
 
 @compiled
-def add_gram(A: Any, B: Any, work: Any, total: Any) -> None:
+def add_gram(A: Array, B: Array, work: Array, total: Array) -> None:
     """``total += A' B`` for two blocks of k columns."""
     np.dot(A.T, B, work)
     for a in range(work.shape[0]):
@@ -118,7 +121,7 @@ def add_gram(A: Any, B: Any, work: Any, total: Any) -> None:
 
 
 @compiled
-def sums(X: Any, U: Any, m: int, lo: int, hi: int, block: int) -> Any:
+def sums(X: Source, U: Array, m: int, lo: int, hi: int, block: int) -> Any:
     """X'U and U'U."""
     k = U.shape[1]
     P, Q = np.zeros((m, k)), np.zeros((k, k))
@@ -131,7 +134,7 @@ def sums(X: Any, U: Any, m: int, lo: int, hi: int, block: int) -> Any:
 
 
 @compiled
-def squares(values: Any, scale: float, lo: int, hi: int) -> float:
+def squares(values: Array, scale: float, lo: int, hi: int) -> float:
     """Sum of ``(values / scale)^2`` over rows `lo` to `hi`."""
     total = 0.0
     for i in range(lo, hi):
@@ -141,7 +144,7 @@ def squares(values: Any, scale: float, lo: int, hi: int) -> float:
 
 
 @compiled
-def moments(values: Any, scale: float, lo: int, hi: int) -> Any:
+def moments(values: Array, scale: float, lo: int, hi: int) -> Any:
     """Sums of ``values / scale`` and of its squares over rows `lo` to `hi`."""
     total, total2 = 0.0, 0.0
     for i in range(lo, hi):

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dspnmf.backends.kernels.products import add_gram, compiled, features_scratch, pull, push
+from dspnmf._typing import Array
+from dspnmf.backends.kernels.products import Source, add_gram, compiled, features_scratch, pull, push
 
 
 @compiled
-def inverse_diagonal(S: Any, rounding: float) -> Any:
+def inverse_diagonal(S: Array, rounding: float) -> Any:
     """1 / S_aa, and 0 where a component is `rounding` beside the largest: such an entry is left as it is."""
     k = S.shape[0]
     inverse = np.zeros(k, S.dtype)
@@ -24,7 +25,7 @@ def inverse_diagonal(S: Any, rounding: float) -> Any:
 
 
 @compiled
-def add_transposed(E: Any, i: int, width: int, Gt: Any) -> None:
+def add_transposed(E: Array, i: int, width: int, Gt: Array) -> None:
     """``Gt += E[i : i + width]'``."""
     for b in range(width):
         for a in range(E.shape[1]):
@@ -32,7 +33,17 @@ def add_transposed(E: Any, i: int, width: int, Gt: Any) -> None:
 
 
 @compiled
-def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, delta: Any, kappa: Any, at: int, rest: Any, width: int) -> float:
+def sweep(
+    Yt: Array,
+    Gt: Array,
+    S: Array,
+    inverse: Array,
+    delta: Array | None,
+    kappa: Array | None,
+    at: int,
+    rest: Array,
+    width: int,
+) -> float:
     """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change.
 
     `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature, None none.
@@ -59,28 +70,28 @@ def sweep(Yt: Any, Gt: Any, S: Any, inverse: Any, delta: Any, kappa: Any, at: in
         if delta is not None:
             scale = rest.dtype.type(1)
             for b in range(width):  # a step of its own for every row
-                more = delta[at + b] * kappa[a]
+                more = delta[at + b] * kappa[a]  # type: ignore[index]  # given wherever delta is
                 curvature = S[a, a] + more
                 rest[b] = (rest[b] - more * y[b]) / curvature if curvature > 0 else rest.dtype.type(0)
         for b in range(width):
             new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
             moved += (new - y[b]) * (new - y[b])
             y[b] = new
-        change += moved
+        change += moved  # type: ignore[assignment]  # a float64, or a float32 that is added to one
     return change
 
 
 @compiled
 def look(
-    X: Any,
-    E: Any,
-    delta: Any,
-    U: Any,
-    D: Any,
-    kappa: Any,
+    X: Source,
+    E: Array | None,
+    delta: Array | None,
+    U: Array,
+    D: Array,
+    kappa: Array,
     t: float,
-    M: Any,
-    S: Any,
+    M: Array,
+    S: Array,
     lo: int,
     hi: int,
     block: int,
@@ -133,7 +144,7 @@ def look(
 
 
 @compiled
-def take_step(U: Any, D: Any, t: float, lo: int, hi: int) -> None:
+def take_step(U: Array, D: Array, t: float, lo: int, hi: int) -> None:
     """``U += t D``, rounded as where a look takes the step."""
     step, zero = U.dtype.type(t), U.dtype.type(0)
     for i in range(lo, hi):
@@ -142,7 +153,7 @@ def take_step(U: Any, D: Any, t: float, lo: int, hi: int) -> None:
 
 
 @compiled
-def sweep_rows(Y: Any, G: Any, S: Any, rounding: float, block: int) -> float:
+def sweep_rows(Y: Array, G: Array, S: Array, rounding: float, block: int) -> float:
     """One HALS sweep in place over rows whose pull G is given; returns the squared change."""
     k = S.shape[0]
     Gt, Yt, rest = np.empty((k, block), Y.dtype), np.empty((k, block), Y.dtype), np.empty(block, Y.dtype)

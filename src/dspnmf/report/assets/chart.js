@@ -153,7 +153,7 @@ function drawSeries(svg, series, { x, y }, clip) {
   return points.map((i) => ({ series, i, px: x(series.x[i]), py: y(series.y[i]) }));
 }
 
-/** Runs of neighbouring points; a zero beside a logarithmic axis stands alone. */
+/** Runs of neighbouring points; a zero next to a logarithmic axis stands alone. */
 function unbroken(indices, alone) {
   const parts = [];
   for (const i of indices) {
@@ -176,7 +176,7 @@ function drawMarkers(group, series, points, x, y) {
   }
 }
 
-/** Words beside some points: on whichever side they cover the fewest others. */
+/** Words next to some points: on whichever side they cover the fewest others. */
 function drawMarks(svg, points, { left, right, top, bottom }) {
   for (const { series, i, px, py } of points.filter((p) => p.series.marks[p.i])) {
     const width = LETTER * series.marks[i].length;

@@ -59,16 +59,16 @@ class CodesView extends FigureView {
     const classes = column ? column.classes : ["samples"];
     const members = classes.map(() => []);
     this.data.names.forEach((_, i) => members[column ? Math.min(column.of[i], classes.length - 1) : 0].push(i));
-    return classes.map((name, place) => {
-      const ids = members[place].sort((a, b) => x[a] - x[b] || y[a] - y[b]);
-      const look = column?.ordered ? this.shade(name, place, classes) : { style: LOOKS[place % LOOKS.length] + LOOKS.length * Math.floor(place / LOOKS.length) };
+    return classes.map((name, number) => {
+      const ids = members[number].sort((a, b) => x[a] - x[b] || y[a] - y[b]);
+      const look = column?.ordered ? this.shade(name, number, classes) : { style: LOOKS[number % LOOKS.length] + LOOKS.length * Math.floor(number / LOOKS.length) };
       return { name, ids, ...look, x: ids.map((i) => x[i]), y: ids.map((i) => y[i]), kind: "points", size: this.data.size, low: [], high: [], notes: [], marks: [] };
     });
   }
 
-  shade(name, place, classes) {
+  shade(name, number, classes) {
     const last = classes.length - (classes.at(-1) === NO_VALUE ? 2 : 1);
-    return place > last ? { style: 11 } : { ramp: last > 0 ? place / last : 1 };
+    return number > last ? { style: 11 } : { ramp: last > 0 ? number / last : 1 };
   }
 
   named({ series, i }) {
@@ -78,8 +78,8 @@ class CodesView extends FigureView {
   readings(chart, point) {
     const sample = point.series.ids[point.i];
     const value = (column) => (column.ordered ? this.number(column.values[sample]) : column.levels[column.of[sample]]);
-    const told = this.data.columns.filter((_, i) => i < READ || i === this.colour);
-    return [...super.readings(chart, point), ...told.map((column) => [column.name, value(column)])];
+    const listed = this.data.columns.filter((_, i) => i < READ || i === this.colour);
+    return [...super.readings(chart, point), ...listed.map((column) => [column.name, value(column)])];
   }
 
   number(value) {

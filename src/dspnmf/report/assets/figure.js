@@ -183,11 +183,11 @@ class FigureView {
     ring.setAttribute("cx", point.px);
     ring.setAttribute("cy", point.py);
     this.emphasise(point.series.name);
-    this.tell(chart, point);
+    this.showTip(chart, point);
     this.placeTip(drawn.svg, point);
   }
 
-  tell(chart, point) {
+  showTip(chart, point) {
     const { series, i } = point;
     this.tip.replaceChildren();
     const head = element("p", "tip-name", this.tip);

@@ -17,7 +17,7 @@ function readable(value) {
   return mantissa === 1 ? powerOfTen(exponent) : `${mantissa} · ${powerOfTen(exponent)}`.replace("-", "−");
 }
 
-/** A number beside an axis: its digits, or a power of ten where they would be too many. */
+/** The label of a tick: its digits, or a power of ten where they would be too many. */
 function tickLabel(value, digits = 0) {
   const long = Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-5);
   return long ? readable(value) : (digits ? value.toFixed(digits) : String(value)).replace("-", "−");
@@ -57,7 +57,7 @@ function logTicks(low, high, most) {
   return found.length >= 2 ? found : linearTicks(low, high, Math.min(most, 4)).filter((tick) => tick.value > 0);
 }
 
-/** The scale of one axis over some values, onto the pixels [from, to]; zeros of a log x axis get a place beside it. */
+/** The scale of one axis over some values, onto the pixels [from, to]; zeros of a log x axis are drawn next to it. */
 function makeScale(axis, values, from, to, zeroGap) {
   let known = values.filter((v) => Number.isFinite(v) && (!axis.log || v > 0));
   if (axis.low !== null) known = known.map((v) => Math.max(v, axis.low));

@@ -8,7 +8,7 @@ class TableView {
     this.table = root.querySelector("table");
     this.body = this.table.tBodies[0];
     this.rows = [...this.body.rows];
-    this.rows.forEach((row, i) => (row.dataset.place = i));
+    this.rows.forEach((row, i) => (row.dataset.position = i));
     this.shown = this.table.dataset.shown;
     if (this.shown === "all") {
       const labels = ["Ours", "Published", "Difference", "All"];
@@ -48,17 +48,17 @@ class TableView {
     const column = Number(head.dataset.column);
     const sign = head.getAttribute("aria-sort") === "descending" ? -1 : 1;
     const keyed = this.rows.map((row) => ({ row, key: this.key(row, column) }));
-    const place = (item) => Number(item.row.dataset.place);
+    const position = (item) => Number(item.row.dataset.position);
     keyed.sort((a, b) => {
-      if (Number.isNaN(a.key) || Number.isNaN(b.key)) return Number.isNaN(a.key) - Number.isNaN(b.key) || place(a) - place(b);
-      return sign * (a.key - b.key) || place(a) - place(b);
+      if (Number.isNaN(a.key) || Number.isNaN(b.key)) return Number.isNaN(a.key) - Number.isNaN(b.key) || position(a) - position(b);
+      return sign * (a.key - b.key) || position(a) - position(b);
     });
     this.body.append(...keyed.map((item) => item.row));
   }
 
   /** The number a row is sorted by; rows without one come last. */
   key(row, column) {
-    if (column < 0) return Number(row.dataset.place);
+    if (column < 0) return Number(row.dataset.position);
     const value = row.cells[column + 1].dataset[this.shown === "all" ? "ours" : this.shown];
     return value === "" ? NaN : Number(value);
   }

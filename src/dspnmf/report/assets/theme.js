@@ -1,13 +1,13 @@
 "use strict";
-// Light or dark: as the reader's system has it, until the reader says otherwise. On paper, everything is unfolded.
+// Light or dark: as the reader's system has it, until the reader chooses. On paper, everything is unfolded.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = element("button", "theme", document.querySelector(".bar"));
 theme.type = "button";
 
 function isDark() {
-  const said = document.documentElement.dataset.theme;
-  return said ? said === "dark" : dark.matches;
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : dark.matches;
 }
 
 function label() {

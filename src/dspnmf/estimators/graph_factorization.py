@@ -1,0 +1,83 @@
+"""What methods share that keep neighbours together: GNMF, NPNMF, SPNMF, GDNMF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dspnmf import _validation
+from dspnmf._typing import Array, ArrayLike, Sparse
+from dspnmf._validation import MATRIX, Allowed, either, one_of, whole
+from dspnmf.backends.protocol import Capability, Data
+from dspnmf.backends.row_model import Operator, Ties
+from dspnmf.estimators.base import INIT, INNER_ITER, Problem
+from dspnmf.estimators.checkpoint import Run
+from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.parameters import parameter
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import Reconstruction, Smoothness
+from dspnmf.solvers import multiplicative
+
+GRAPH_SOLVER = one_of("auto", "newton-cg", "hals", "paper")
+KNN_OR_MATRIX: Allowed = either(one_of("knn"), MATRIX)
+EDGE_WEIGHTS = one_of("binary", "heat", "cosine")
+
+
+@dataclass(eq=False, repr=False)
+class GraphFactorization(ComponentFactorization):
+    """``||X - UV||^2`` and terms of a graph between rows; new rows are tied to their neighbours in the training set."""
+
+    n_neighbors: int = parameter(5, whole(1))
+    graph: str | Sparse = parameter("knn", KNN_OR_MATRIX)
+    solver: str = parameter("auto", GRAPH_SOLVER)
+    init: str = parameter("random", INIT)
+    n_init: int = parameter(1, whole(1))
+    inner_iter: int | str = parameter("auto", INNER_ITER)
+
+    _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
+    _unit_length: ClassVar[bool] = True
+
+    def _needs(self) -> dict[Capability, str]:
+        return {**super()._needs(), "graphs": type(self).__name__}
+
+    def _operator(self, data: Data) -> tuple[Operator, float]:
+        """The operator between rows, and its weight."""
+        raise NotImplementedError
+
+    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
+        """The graph's term belongs to the reconstruction, whose components have unit length."""
+        operator, weight = self._operator(data)
+        rows = data.rows(self.n_components, scale, [operator])
+        norm2 = data.norm2(scale)
+        published = Objective(
+            {"reconstruction": Reconstruction(norm2), "graph": Smoothness(0)}, {"reconstruction": 1.0, "graph": weight}
+        )
+        smooth = Reconstruction(norm2, smooth={0: weight} if weight > 0 else {})
+        objective = Objective({"reconstruction": smooth}, {"reconstruction": 1.0})
+        return Problem(data, rows, objective, scale * scale, scale, published)
+
+    def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
+        reconstruction = problem.objective.terms["reconstruction"]
+        assert isinstance(reconstruction, Reconstruction)
+        return {"reconstruction_err_": float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.rows.scale}
+
+    def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
+        """Curvature and pull of the reconstruction, and the training rows new ones are tied to."""
+        Vt = run.state.Vt[: self.n_features_in_]
+        return {"curvature": Vt.T @ Vt, "pull": Vt, "training": self._training_rows(problem, run)}
+
+    def _neighbours(self, data: Data) -> tuple[Sparse, Array]:
+        """Weights (sparse, new x training) that pull a new row to its neighbours' codes, and what they add up to."""
+        raise NotImplementedError
+
+    def _ties(self, data: Data) -> Ties | None:
+        state = self._transform_state
+        _validation.check_ties(self, "graph", state.parameters["graph"], ("knn",))
+        weights, total = self._neighbours(data)
+        lengths = np.diag(state.curvature)  # |v_a|^2, as in the fit
+        pull = np.ascontiguousarray(((weights @ state.training.codes) * lengths).astype(data.dtype))
+        return Ties(pull, total.astype(data.dtype), lengths.astype(data.dtype))

@@ -1,0 +1,29 @@
+"""Parameters of estimators: declared once, with their default and what they may be.
+
+An estimator is a dataclass whose fields are its parameters; the ``__init__`` that scikit-learn asks for (it assigns,
+and does nothing else) follows from them:
+
+    @dataclass(eq=False, repr=False)
+    class GNMF(ComponentFactorization):
+        beta: float = parameter(100.0, number(0))
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import Any, TypeVar
+
+from dspnmf._validation import Allowed, check_parameters
+
+Value = TypeVar("Value")
+
+
+def parameter(default: Value, allowed: Allowed | None = None, *, positional: bool = False) -> Value:
+    """A parameter of an estimator: its default, and what it may be (None: checked where it is used)."""
+    return field(default=default, kw_only=not positional, metadata={"allowed": allowed})
+
+
+def check_all(estimator: Any) -> None:
+    """Every parameter against what it may be."""
+    found = {one.name: one.metadata.get("allowed") for one in fields(estimator)}
+    check_parameters(estimator, {name: allowed for name, allowed in found.items() if allowed is not None})

@@ -1,0 +1,179 @@
+"""One way to read any file of data: by the end of its name, or by what is in a folder."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dspnmf.io.arrays import read_npy, read_npz, read_zarr
+from dspnmf.io.errors import ReadError, plain, quoted, refused
+from dspnmf.io.hdf5 import read_h5ad, read_hdf5
+from dspnmf.io.images import SUFFIXES as IMAGES
+from dspnmf.io.images import read_images
+from dspnmf.io.parquet import read_parquet
+from dspnmf.io.scipy_files import read_mat, read_mtx
+from dspnmf.io.table import Options, Table
+from dspnmf.io.text import read_text
+
+
+class _Format(NamedTuple):
+    """A format of files: what it is called, how names end, what reads it, and the options that mean something."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, Options], Table]
+    options: tuple[str, ...] = ()
+
+
+_NAMED = ("variable", "label")  # options of formats with named arrays
+_TEXT_OPTIONS = ("label", "index", "delimiter", "header", "exclude")
+_TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
+_MTX = _Format("a .mtx file", (".mtx",), read_mtx)
+_ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
+_IMAGES = _Format("a folder of images", (), read_images, ("label",))
+_FORMATS = (
+    _TEXT,
+    _MTX,
+    _Format("a Parquet file", (".parquet", ".pq"), read_parquet, ("label", "index", "exclude")),
+    _Format("a .npy file", (".npy",), read_npy),
+    _Format("a .npz file", (".npz",), read_npz, _NAMED),
+    _Format("a .mat file", (".mat",), read_mat, _NAMED),
+    _Format("a .h5ad file", (".h5ad",), read_h5ad, _NAMED),
+    _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), read_hdf5, _NAMED),
+)
+_KNOWN = (
+    ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, or a "
+    "folder of images"
+)
+_BEGINNINGS = (  # of files that may have a wrong name, what they are, and how their names end
+    (b"PAR1", "a Parquet file", (".parquet", ".pq")),
+    (b"\x93NUMPY", "a NumPy array", (".npy",)),
+    (b"PK\x03\x04", "a zip archive (if it is a spreadsheet, save it as CSV)", (".npz",)),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", (".h5", ".h5ad", ".hdf5", ".hdf", ".mat")),
+    (b"MATLAB ", "a MATLAB file", (".mat",)),
+    (b"%%MatrixMarket", "a Matrix Market file", (".mtx",)),
+    (b"\x1f\x8b", "a gzip file", (".gz",)),
+)
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    index: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    variable: str | None = None,
+    exclude: Sequence[str] = (),
+) -> Table:
+    r"""Read a file of data into a table of numbers with names.
+
+    float32 stays float32 and everything else becomes float64; grey values of images become float32. Negative numbers
+    and NaN (for empty cells, NA, nan, null, ?) are read as they are. Files are not trusted: nothing is unpickled or
+    executed, and a file that claims to be larger than it can be is refused before memory is taken for it.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.csv``, ``.tsv``, ``.txt`` and the like, also compressed (``.gz``); ``.parquet``; ``.npy``; ``.npz`` (arrays,
+        or a SciPy sparse matrix); ``.mtx``, also ``.mtx.gz``; ``.mat``; ``.h5ad``; ``.h5``, ``.hdf5``; a Zarr folder;
+        or a folder of images of one size. Arrays above 1 GiB in .npy, Zarr and HDF5 stay in the file.
+    label : str, optional
+        Which column has the labels; in files of arrays (.npz, .mat, .h5, Zarr) which other array has them.
+    index : str, optional
+        Which column names the rows. By default the first column, if it is text that differs in every row or has no
+        name where others have one; in Parquet and .h5ad the index that is noted there.
+    delimiter : str, optional
+        What separates the cells of a text file, such as ";" or "tab"; " " is any blank. By default what fits best.
+    header : bool, optional
+        Whether the first row of a text file has names. By default it has if a text is above numbers, or if its numbers
+        can only be names: 0, 1, 2... or eight and more that rise (wave lengths).
+    variable : str, optional
+        Which array to read, in files that have several.
+    exclude : sequence of str
+        Columns that are not features, although they may have numbers; they are kept in ``columns``.
+
+    Returns
+    -------
+    table : Table
+        Columns of text are in ``columns`` and are not features. A scene of height x width x bands (.mat) becomes pixels
+        x bands, with its ``grid``. A second feature of the same name "a" becomes "a.1".
+
+    Raises
+    ------
+    ReadError
+        With one line or two that name the file, what is wrong and where, and what to do: rows of different length, a
+        text in a column of numbers, bytes that are not UTF-8, a file that is cut off...
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dspnmf.io import read
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "plants.csv"
+    ...     _ = file.write_text("plant;height;width;kind\nrose;1,5;;red\niris;2;0,5;blue\n")
+    ...     table = read(file, label="kind")
+    >>> table.X
+    array([[1.5, nan],
+           [2. , 0.5]])
+    >>> table.features.tolist(), table.index.tolist(), table.labels.tolist()
+    (['height', 'width'], ['rose', 'iris'], ['red', 'blue'])
+    """
+    path = Path(path)
+    given = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    options = Options(label, index, delimiter, header, variable, given)
+    try:
+        form = _format(path)
+        options.check(path, form.name, form.options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what libraries say of damaged files is in the error, or does not matter
+            return form.read(path, options)
+    except ReadError as error:
+        hint = _other_format(path)
+        if not hint:
+            raise
+        raise ReadError(f"{error} {hint}") from error
+    except OSError as error:
+        raise refused(
+            path, f"it cannot be read ({plain(error.strerror or error)}). Check the file and its permissions."
+        ) from error
+
+
+def _format(path: Path) -> _Format:
+    """The format of a file or folder."""
+    name = path.name.lower()
+    if path.is_dir():
+        marks = ("zarr.json", ".zarray", ".zgroup")
+        return _ZARR if name.endswith(".zarr") or any((path / mark).is_file() for mark in marks) else _IMAGES
+    if not path.exists():
+        others = sorted(file.name for file in path.parent.iterdir())[:1000] if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, others, n=2)
+        hint = f"Is it {' or '.join(map(quoted, close))}?" if close else "Check the name and the folder."
+        raise refused(path, f"there is no such file. {hint}")
+    if not path.is_file():
+        raise refused(path, "it is not a file, but a pipe or a device. Save the data in a file.")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    form = next((form for form in _FORMATS if suffix in form.suffixes), None)
+    if form is None or (name.endswith(".gz") and form not in (_TEXT, _MTX)):
+        image = "it is one image, which is one sample: name the folder"
+        raise refused(path, f"{image if suffix in IMAGES else 'its type is not known'}. Known are {_KNOWN}.")
+    if not path.stat().st_size:
+        raise refused(path, "it is empty. Check how it was made.")
+    return form
+
+
+def _other_format(path: Path) -> str:
+    """A hint where the beginning of a file is that of another format than its name says."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        begin = file.read(16)
+    for mark, what, suffixes in _BEGINNINGS:
+        if begin.startswith(mark) and path.suffix.lower() not in suffixes:
+            return f"It begins like {what}: should its name end in {suffixes[0]}?"
+    return ""

@@ -1,0 +1,182 @@
+"""Components of a fit on its page: as pictures, as spectra or as bars of the features that weigh most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dspnmf.report.charts import Axis, Chart, Figure, Series, View
+from dspnmf.report.formatting import capital, cut
+from dspnmf.report.images import picture
+from dspnmf.stability import match
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dspnmf.report.fit_inputs import Fit, FitInputs, FloatArray
+
+MAX_DRAWN = 40  # components; the scatter plot has all
+_NUMBERED_SPECTRUM = 30  # features that are only numbered are a spectrum if there are more
+_NAMED_SPECTRUM = 8  # features named by quantities (wavelengths) are a spectrum if there are more
+_MAX_POINTS = 24_000  # of all spectra together
+ALL_BARS, TOP_BARS = 15, 10  # features of a component: all up to so many, otherwise the largest
+_BRIGHT = 0.995  # quantile of the codes that gets the brightest colour of a map: outliers would darken the rest
+_NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
+
+
+class Positions(NamedTuple):
+    """Features on an axis."""
+
+    label: str
+    at: FloatArray
+    counting: bool  # whether the numbers only count
+
+
+class Bar(NamedTuple):
+    """A feature of a component: lengths are shares (0 to 100) of the longest bar, `baseline` is plain NMF's."""
+
+    name: str
+    text: str
+    length: float
+    baseline: float | None
+
+
+class Picture(NamedTuple):
+    """A picture with its caption."""
+
+    title: str
+    address: str
+    text: str
+
+
+def kind_of(inputs: FitInputs) -> str:
+    """How components are shown: as "pictures", "spectra" or "bars"; "" where there are none."""
+    table, m = inputs.table, inputs.shape[1]
+    if inputs.fit.V is None:
+        return ""
+    if table.picture is not None and table.picture[0] * table.picture[1] == m:
+        return "pictures"
+    found = None if sparse.issparse(table.X) else positions(table.features)
+    if found is None:
+        return "bars"
+    return "spectra" if m > (_NUMBERED_SPECTRUM if found.counting else _NAMED_SPECTRUM) else "bars"
+
+
+def positions(features: Sequence[object] | NDArray[np.str_]) -> Positions | None:
+    """Where features lie on an axis, if their names are numbers in an order, alone or after a common word.
+
+    >>> positions(["450.5", "460.5", "470.5"]).label, positions(["band 1", "band 2"]).label
+    ('feature (as named)', 'band (number)')
+    >>> positions(["alcohol", "ash"]) is None
+    True
+    """
+    found = [_NUMBERED.match(str(name).strip()) for name in features]
+    if not all(found) or len({(m["before"], m["after"]) for m in found if m}) != 1 or found[0] is None:
+        return None
+    at, word, after = np.array([float(m["number"]) for m in found if m]), found[0]["before"], found[0]["after"]
+    steps = np.diff(at)
+    if len(at) < 2 or not ((steps > 0).all() or (steps < 0).all()):
+        return None
+    counting, word = bool((steps == 1).all()), word.strip(" _.:-")
+    what = after.strip(" _.:-()[]") or ("number" if counting else "as named")
+    return Positions(f"{word or 'feature'} ({what})", at, counting)
+
+
+def contributions(fit: Fit) -> FloatArray:
+    """How much each component adds to ZV: ||z_a|| ||v_a||; the codes alone where there are no components."""
+    codes = np.linalg.norm(fit.Z, axis=0)
+    return codes if fit.V is None else codes * np.linalg.norm(fit.V, axis=1)
+
+
+def drawn(inputs: FitInputs) -> NDArray[np.intp]:
+    """Numbers of the components that are drawn: all, or those that contribute most."""
+    return np.sort(np.argsort(-contributions(inputs.fit), kind="stable")[:MAX_DRAWN])
+
+
+def left_out(inputs: FitInputs) -> str:
+    """A sentence on the components that are not drawn, or nothing."""
+    number = inputs.fit.Z.shape[1] - len(drawn(inputs))
+    return f"The {number} components that contribute least are not drawn." if number else ""
+
+
+def compared(inputs: FitInputs) -> list[tuple[str, FloatArray]]:
+    """Name and components of the fit; then the baseline's most similar ones (each used once), at the same lengths."""
+    V, baseline = inputs.fit.V, inputs.baseline
+    assert V is not None
+    if baseline is None or baseline.V is None:
+        return [(inputs.fit.label, V)]
+    matched = baseline.V[match(V, baseline.V)[0]]
+    lengths, others = (np.linalg.norm(A, axis=1, keepdims=True) for A in (V, matched))
+    matched = matched * lengths / np.where(others > 0, others, 1)
+    return [(inputs.fit.label, V), (f"{baseline.label}, most alike", matched)]
+
+
+def spectra(inputs: FitInputs) -> Figure:
+    """Each component over its features, the baseline's most similar one behind it."""
+    groups, shown = compared(inputs), drawn(inputs)
+    found = positions(inputs.table.features)
+    assert found is not None
+    starts = np.arange(0, len(found.at), -(-len(found.at) * len(shown) // _MAX_POINTS))
+    charts = []
+    for a in shown:
+        series = tuple(
+            Series(name, found.at[starts], np.maximum.reduceat(A[a], starts), kind, style=style)
+            for (name, A), kind, style in zip(groups, ("curve", "path"), (0, 2), strict=False)
+        )
+        charts.append(Chart(f"Component {a + 1}", Axis(found.label), Axis("weight"), series, height=220))
+    about = "Components over their features, in the unit of X divided by that of the codes."
+    if len(groups) > 1:
+        about += " Behind each the component of plain NMF that is most alike, at the same length."
+    step = starts[1] if len(starts) > 1 else 1
+    thinned = f"Every point is the largest of {step} neighbouring features." if step > 1 else ""
+    text = tuple(filter(None, (about, thinned, left_out(inputs))))
+    return Figure("components", "Components", text, (View("", tuple(charts)),))
+
+
+def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
+    """For each component the features of the largest absolute weight."""
+    (_, V), *rest = compared(inputs)
+    matched = rest[0][1] if rest else None
+    result = []
+    for a in drawn(inputs):
+        order = np.argsort(-np.abs(V[a]), kind="stable")
+        if V.shape[1] > ALL_BARS:
+            order = order[: max(1, min(TOP_BARS, np.count_nonzero(V[a])))]
+        longest = max(float(np.abs(A[a, order]).max()) for A in (V, matched) if A is not None)
+        share = 100 / longest if longest > 0 else 0.0
+        rows = [
+            Bar(
+                cut(inputs.table.features[j]),
+                f"{V[a, j]:.3g}".replace("-", "\N{MINUS SIGN}"),
+                round(share * abs(float(V[a, j])), 2),
+                None if matched is None else round(share * float(matched[a, j]), 2),
+            )
+            for j in order
+        ]
+        result.append((f"Component {a + 1}", rows))
+    return result
+
+
+def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:
+    """Each component as a picture, then the baseline's most similar ones in the same order."""
+    shape, shown = inputs.table.picture, drawn(inputs)
+    assert shape is not None
+    return [
+        (capital(name), [Picture(f"Component {a + 1}", picture(A[a], shape), f"up to {A[a].max():.3g}") for a in shown])
+        for name, A in compared(inputs)
+    ]
+
+
+def maps(inputs: FitInputs) -> list[Picture]:
+    """The codes of each component on the grid of the samples."""
+    grid, Z = inputs.table.grid, inputs.fit.Z
+    if grid is None or grid[0] * grid[1] != len(Z):
+        return []
+    return [
+        Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
+        for a, z in ((a, Z[:, a]) for a in drawn(inputs))
+    ]

@@ -1,0 +1,102 @@
+"""How pages write names and numbers, and the cells of their tables."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+MAX_LETTERS = 80  # of a name or a value
+MISSING = "\N{EN DASH}"
+_SMALLEST, _LARGEST = 1e-3, 1e6  # numbers beyond are written with a power of ten
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class TableCell(NamedTuple):
+    """One number: as text, as the number to sort by (empty where there is none), and whether it leads its column."""
+
+    text: str = MISSING
+    key: str = ""
+    best: bool = False
+    sign: str = ""  # of a difference: "more", "less" or "same"
+
+
+def cut(text: object) -> str:
+    """The text, shortened to at most `MAX_LETTERS` letters.
+
+    >>> len(cut("a" * 1000))
+    80
+    """
+    text = str(text)
+    return text if len(text) <= MAX_LETTERS else text[: MAX_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def amount(value: float) -> str:
+    r"""A number to four digits.
+
+    >>> amount(64912.3), amount(0.017), amount(2.5e9)
+    ('64,912', '0.017', '2.5\xa0·\xa010⁹')
+    """
+    size = abs(value)
+    if size == 0 or _SMALLEST <= size < _LARGEST:
+        text = f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
+    else:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        text = f"{float(mantissa):g}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}{_power_of_ten(exponent)}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def power(value: float) -> str:
+    """A power of ten as it is written by hand, other numbers as they are.
+
+    >>> power(0.001), power(1.0), power(0.0)
+    ('10⁻³', '1', '0')
+    """
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{value:g}" if float(mantissa) != 1 or int(exponent) in (0, 1) else _power_of_ten(exponent)
+
+
+def _power_of_ten(exponent: str) -> str:
+    """10 with an exponent in superscript."""
+    return "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+
+
+def percent(share: float) -> str:
+    r"""A share in percent, to two digits.
+
+    >>> percent(0.2571), percent(0.0284), percent(0.0000123), percent(0.0)
+    ('26\xa0%', '2.8\xa0%', '0.0012\xa0%', '0\xa0%')
+    """
+    value = 100 * share
+    if value == 0:
+        return "0\N{NO-BREAK SPACE}%"
+    digits = 1 if 99 < value < 100 else max(0, 1 - math.floor(math.log10(value) + 1e-9))
+    return f"{value:.{min(digits, 6)}f}\N{NO-BREAK SPACE}%"
+
+
+def share(value: float) -> str:
+    """A measure between 0 and 1, to three decimals or two digits.
+
+    >>> share(0.25712), share(0.000814), share(1.0)
+    ('0.257', '0.00081', '1.000')
+    """
+    small = 0 < abs(value) < 0.01
+    text = f"{value:.{min(1 - math.floor(math.log10(abs(value)) + 1e-9), 9)}f}" if small else f"{value:.3f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter.
+
+    >>> capital("plain NMF")
+    'Plain NMF'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with its noun, singular or plural.
+
+    >>> counted(1, "sample"), counted(1797, "sample")
+    ('1 sample', '1,797 samples')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

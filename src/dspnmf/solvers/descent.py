@@ -1,0 +1,95 @@
+"""Descent: a convex model of the objective, lowered on the small side, and an exact step.
+
+One iteration, at lam = 1 (D and U are n x k and stay with the rows; everything else is small):
+
+1. the terms' model around U: curvature S, pull M, coupling
+2. the rows find a direction D that lowers the model (`hals` in one look, `newton_cg` in two)
+3. they return PD = X'D, U'D, D'D: from these follows the objective along U + t D, a quartic
+4. t minimises it on [0, 1]; where the minimum lies beyond, the next direction is stretched (and cut off at zero)
+5. U += t D, P += t PD, Q += t (U'D + D'U) + t^2 D'D; then V by HALS sweeps on P and Q alone
+
+t minimises the objective on a segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V.
+So no iteration goes up. D is a descent direction where the model is convex, because it has the objective's gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from dspnmf.backends.protocol import Rows
+from dspnmf.backends.row_model import X_BLOCK, RowModel, Sums
+from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, diagonal, with_rows
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
+from dspnmf.solvers.loop import Update
+
+
+class InnerSolver(Protocol):
+    """How a direction is found (step 2): `Hals` or `NewtonCG`."""
+
+    memory: dict[str, float]  # what one iteration leaves to the next
+
+    def __call__(self, rows: Rows, model: RowModel, stretch: float) -> Sums:
+        """Leave a direction with the rows that lowers the model; the sums along it."""
+
+    def adapt(self, settled: float) -> None:
+        """Adapt the effort to the ratio of the last sweep's change to the first's."""
+
+
+@dataclass
+class Descent(Update):
+    """Steps 1 to 5, with an inner solver."""
+
+    inner: InnerSolver
+    stretch: float = 1.0
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """The stretch of the next direction, and what the inner solver remembers."""
+        return {"stretch": self.stretch, **self.inner.memory}
+
+    def restore(self, memory: Mapping[str, float]) -> None:
+        """Restore what `memory` saved."""
+        self.stretch = memory["stretch"]
+        self.inner.memory = {name: memory[name] for name in self.inner.memory}
+
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """One iteration that never goes up."""
+        model = objective.model(s)
+        t, reach, value, new = self._step(rows, objective, s, self.inner(rows, model, self.stretch))
+        if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
+            t, reach, value, new = self._step(rows, objective, s, rows.look(model, sweeps=2))
+        self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
+        return value, new
+
+    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[float, float, float, State]:
+        """Take the best step along a direction: its length, the best beyond 1, objective and state there."""
+        t, reach = rows.small.best_step(objective.along(s, d))
+        rows.step(t)
+        moved = s.moved(t, d)
+        new = with_components(rows, objective, moved)
+        collapsed = (diagonal(moved.Q) < float(np.finfo(rows.dtype).eps) ** 0.5 * diagonal(s.Q)).any()
+        facts = [t, reach, objective.value(new), collapsed, d.settled]
+        length, longest, value, lost, settled = rows.small.fetch(facts)
+        if lost:  # a component collapsed: what is left of its sums is rounding
+            new = with_components(rows, objective, s.with_sums(*rows.sums()))
+            (value,) = rows.small.fetch([objective.value(new)])
+        self.inner.adapt(settled)
+        return length, longest, value, new
+
+
+def with_components(rows: Rows, objective: Objective, s: State) -> State:
+    """Every term's components improved for the codes as they are: each solves a problem of P and Q alone."""
+    rounding = ROUNDING_OF_Q[rows.dtype.itemsize]
+    improve, fitting = rows.small.components, objective.with_components
+    if len(fitting) == 1 and fitting[0].features == X_BLOCK:
+        return replace(s, Vt=improve(s.Vt, s.P, fitting[0].curvature(s), rounding))
+    Vt = s.Vt
+    for term in fitting:
+        some = term.features.columns
+        Vt = with_rows(Vt, some, improve(s.Vt[some], s.P[some], term.curvature(s), rounding))
+    return replace(s, Vt=Vt)

@@ -1,0 +1,96 @@
+"""The inner solver `newton-cg`: the whole Gauss-Newton model, coupling between rows included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from dspnmf._typing import Scalar, SmallArray
+from dspnmf.backends.protocol import ConjugateGradientRows, Rows
+from dspnmf.backends.row_model import RowModel, Slope, Sums
+from dspnmf.backends.small_arrays import Small, as_matrix, dot
+from dspnmf.solvers.hals import ITERATION_COST
+
+
+@dataclass
+class NewtonCG:
+    """The whole model, coupling included: two sweeps find the face, conjugate gradients the point on it.
+
+    (a) two sweeps from U, (b) the exact step of the model along them, (c) conjugate gradients on the entries that are
+    positive or would become so, (d) projection, and the exact step of the model along the projected direction.
+    `steps` bounds (c); if not given, the bound follows what a look at X costs, and (c) ends when the residual has
+    fallen to a tenth (on a device: goes on without effect).
+    """
+
+    steps: int | None = None
+    reduction: float = 0.1
+    memory: dict[str, float] = field(default_factory=dict)  # nothing
+
+    def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
+        """Two looks at X, and the steps between them without it."""
+        rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_capabilities`
+        D, A, DA = rows.face(model, sweeps=2)
+        if model.curves:
+            tau = sigma = _model_step(rows.small, D, model)
+        else:
+            tau, sigma = _face_steps(rows.small, D, A, DA, model)
+        rest = tau - sigma  # D becomes tau D - rest A
+        UD = tau * D.UD - rest * A.UD
+        self._conjugate_gradients(rows, model, tau, sigma, UD)
+        z, Dz, DLz = rows.project()
+        slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
+        for j, K in model.curves.items():
+            slope = slope + dot(DLz[j], as_matrix(K))
+        return rows.combine(_model_step(rows.small, z._replace(slope=slope), model), stretch)
+
+    def adapt(self, settled: float) -> None:
+        """Two sweeps are enough."""
+
+    def _conjugate_gradients(
+        self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray
+    ) -> None:
+        where, inverse = rows.small.where, rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
+        along = rows.cg_start(tau, sigma, model, UD, inverse)
+        steps, reduction = self._effort(rows)
+        start, alpha, beta, going = along.slope, 0.0, 0.0, True
+        for step in range(steps):
+            curvature = _curvature(along, model) - (beta * along.slope / alpha if step else 0.0)
+            going = (along.slope > reduction**2 * start) & (curvature > 0) & going
+            if rows.small.over(going):
+                break
+            alpha, before = where(going, along.slope / curvature, 0.0), along.slope
+            along = rows.cg_step(alpha, beta, model, along.UD, inverse)
+            beta = where(going, along.slope / before, 0.0)
+
+    def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
+        if self.steps is not None:
+            return self.steps, 0.0
+        # a step is five products with k x k; together they may cost about half of the two products with X
+        steps = (1.2 * rows.product_cost + ITERATION_COST) / (5 * rows.sweep_cost)
+        return int(np.clip(steps, *rows.cg_steps)), self.reduction
+
+
+def _face_steps(small: Small, D: Slope, A: Slope, DA: SmallArray, model: RowModel) -> tuple[Scalar, Scalar]:
+    """How far to go along D, and along its part A that ends at zero: all of A where the model falls along that."""
+    F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
+    mixed = dot(DA - A.DD, model.S) + model.coupling * dot(A.UD.T, F.UD)  # <A[A], F>
+    tau = _model_step(small, F._replace(slope=F.slope + mixed), model)
+    value = A.slope + _curvature(A, model) / 2
+    value = value + tau * (F.slope + mixed) + tau * tau * _curvature(F, model) / 2
+    whole = _model_step(small, D, model)
+    return small.where(value < 0, tau, whole), small.where(value < 0, 1.0, whole)
+
+
+def _curvature(along: Slope, model: RowModel) -> Scalar:
+    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U) + sum_j L_j D curves[j]``."""
+    own = dot(along.DD, model.S) + model.coupling * dot(along.UD, along.UD.T)
+    return own + sum(dot(along.DLD[j], as_matrix(K)) for j, K in model.curves.items())
+
+
+def _model_step(small: Small, along: Slope, model: RowModel) -> Scalar:
+    """The step in [0, 1] that minimises the model along D."""
+    curvature = _curvature(along, model)
+    far = small.where(-along.slope >= curvature, 1.0, -along.slope / small.where(curvature > 0, curvature, 1.0))
+    return small.where(along.slope >= 0, 0.0, far)
