@@ -1,15 +1,8 @@
-"""Dask arrays: the numbers of NumPy on every scheduler, and fits that outlive their workers."""
+"""Dask arrays: fits have the numbers of NumPy on every scheduler, and outlive their workers."""
 
 from __future__ import annotations
 
-import gc
-import os
-import signal
-import statistics
-import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,86 +10,38 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.highlevelgraph import HighLevelGraph
-from distributed import Client, LocalCluster
+from distributed import Client
 from scipy import sparse
 from sklearn.exceptions import EfficiencyWarning
 
+from dask_arrays import LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
 from dspnmf import DSPNMF, GNMF, NMF
-from dspnmf.backends import ArrayRows, _cluster
-from dspnmf.backends.dask import DASK, DaskRows
-from dspnmf.backends.dask_cluster import shares
-from dspnmf.backends.dask_partition import Begin, Drawn, Lane, Look, Settle
-from dspnmf.backends.row_model import RandomCodes, RowModel
-from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-from dspnmf.solvers.loop import Descent, Hals, iterate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Stopped after max_iter"),  # fits are cut short on purpose
     pytest.mark.filterwarnings("ignore:Port 8787 is already in use"),  # of a dashboard nobody asked for
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets of killed workers
 ]
-N, M, K = 600, 24, 4
-LAYOUTS = ((100,) * 6, (250, 250, 100), (1, 599), (0, 300, 0, 0, 300))
 TOLERANCE = {np.float64: 1e-9, np.float32: 1e-4}
-
-
-def data(dtype: Any = np.float64) -> np.ndarray:
-    """A third of it zeros."""
-    X = np.random.default_rng(0).random((N, M))
-    return np.where(X < 0.3, 0, X).astype(dtype)
-
-
-def chunked(X: Any, rows: Any = 100) -> da.Array:
-    """X in chunks of rows, made by tasks (so it can be made again)."""
-    sizes = rows if isinstance(rows, tuple) else (rows,) * (X.shape[0] // rows)
-    ends = np.cumsum(sizes)
-    parts = [dask.delayed(X[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-    name = f"chunks-{uuid.uuid4().hex}"
-    tasks = {(name, number, 0): part.key for number, part in enumerate(parts)}
-    graph = HighLevelGraph.from_collections(name, tasks, dependencies=parts)  # concatenate leaves out empty chunks
-    return da.Array(graph, name, (sizes, (X.shape[1],)), meta=X[:0])
-
-
-def method(kind: Any = DSPNMF, **parameters: Any) -> Any:
-    """A short fit that no tolerance ends."""
-    return kind(**{"n_components": K, "solver": "hals", "max_iter": 50, "tol": 0, "random_state": 0, **parameters})
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """Two worker processes."""
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    with two_workers() as client:
         yield client
 
 
-@contextmanager
-def scheduler(name: str, request: pytest.FixtureRequest) -> Iterator[None]:
-    """One of Dask's schedulers; "cluster" is that of `client`."""
-    if name == "cluster":
-        with request.getfixturevalue("client").as_current():
-            yield
-    else:
-        with dask.config.set(scheduler=name, num_workers=2):
-            yield
+@pytest.fixture
+def mortal() -> Iterator[Client]:
+    """Two worker processes to be killed."""
+    with two_workers() as client:
+        yield client
 
 
-@contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Fail instead of hanging."""
-
-    def late(*_: Any) -> None:
-        raise TimeoutError(f"took longer than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+def method(kind: Any = DSPNMF, **parameters: Any) -> Any:
+    """A short fit that no tolerance ends."""
+    return kind(**{"n_components": K, "solver": "hals", "max_iter": 50, "tol": 0, "random_state": 0, **parameters})
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -176,23 +121,6 @@ def test_residuals_where_the_fit_is_nearly_exact() -> None:
         assert model.objective_ == pytest.approx(expected.objective_, rel=0.5)
 
 
-def test_norms_in_stripes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """||XX'||^2 and ||XX' - UU'||^2 are those of the whole matrix, however many stripes it takes."""
-    monkeypatch.setattr("dspnmf.backends.dask._STRIPE", {False: 5 * M, True: 5 * M})
-    U = np.random.default_rng(0).random((N, K))
-    for X in (data(), sparse.csr_array(data())):
-        expected = ArrayRows(X, K, 2.0)
-        expected.begin(U.copy())
-        with dask.config.set(scheduler="synchronous"):
-            checked, _ = DASK.check(DSPNMF(K), chunked(X), reset=True)
-            rows = DaskRows(checked, K, 2.0)
-            rows.begin(U)
-            assert rows.norm2() == pytest.approx(expected.norm2(), rel=1e-12)
-            assert rows.mean() == pytest.approx(expected.mean(), rel=1e-12)
-            assert rows.gram_norm2() == pytest.approx(expected.gram_norm2(), rel=1e-12)
-            assert rows.gram_residual2() == pytest.approx(expected.gram_residual2(), rel=1e-10)
-
-
 # -- what users bring --------------------------------------------------------------------------------------------------
 
 
@@ -212,8 +140,14 @@ def untouched(columns: int = M) -> da.Array:
         (DSPNMF(K, solver="newton-cg"), "solver='newton-cg' does not work where X is a Dask array: use one of 'auto'"),
         (DSPNMF(K, solver="mm"), "solver='mm' does not work where X is a Dask array"),
         (DSPNMF(K, init="nndsvd"), "init='nndsvd' needs a singular value decomposition of X in memory"),
-        (DSPNMF(K, similarity="cosine"), "similarity='cosine' needs all of X in memory, but X is a Dask array"),
-        (GNMF(K), "GNMF needs all of X in memory, but X is a Dask array. Use DSPNMF or NMF there"),
+        (
+            DSPNMF(K, similarity="cosine"),
+            "similarity='cosine' needs all of X in memory, to add columns to it, but X is a Dask array",
+        ),
+        (
+            GNMF(K),
+            "GNMF needs all of X in memory, to search neighbours, but X is a Dask array: use DSPNMF or NMF there",
+        ),
     ],
     ids=["newton-cg", "mm", "nndsvd", "cosine", "GNMF"],
 )
@@ -232,7 +166,7 @@ def test_wrong_arrays_fail_at_once() -> None:
     with pytest.raises(ValueError, match=r"dtype complex128, but NMF needs real numbers: use X\.astype"):
         NMF(K).fit(untouched().astype(complex))
     with pytest.raises(ValueError, match=r"X is a Dask array, whose codes are one too.*to_zarr"):
-        NMF(K).fit(untouched(), codes="codes.npy")
+        NMF(K).fit(untouched(), codes_path="codes.npy")
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         NMF(K).fit(da.zeros((0, 3)))
 
@@ -312,22 +246,6 @@ def test_transform_is_lazy() -> None:
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["synchronous", "cluster"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_codes_can_be_saved(layout: Any, where: str, request: pytest.FixtureRequest) -> None:
-    """Codes saved block by block in one layout of chunks go on in another, with empty chunks too."""
-    with scheduler(where, request):
-        rows = running(chunked(data()))[0]
-        rows.look(model_of_rows(), 2)
-        rows.step(0.5)
-        blocks = list(rows.save_codes())
-        other = running(chunked(data(), layout))[0]
-        other.begin(other.restore_codes(blocks))
-        again = list(other.save_codes())
-        assert tuple(len(block) for block in again) == layout
-        np.testing.assert_array_equal(np.concatenate(again), np.concatenate(blocks))
-
-
 @pytest.mark.parametrize("layouts", [(LAYOUTS[0], LAYOUTS[1]), (LAYOUTS[3], LAYOUTS[3])], ids=["full", "empty chunks"])
 @pytest.mark.parametrize("where", ["synchronous", "cluster"])
 def test_checkpoint(
@@ -345,132 +263,33 @@ def test_checkpoint(
         with monkeypatch.context() as patch:
             patch.setattr(DSPNMF, "_say", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                model.fit(chunked(data(), layouts[0]), checkpoint=path, checkpoint_every=0)
+                model.fit(chunked(data(), layouts[0]), checkpoint_path=path, checkpoint_every=0)
         assert path.exists()
-        model.fit(chunked(data(), layouts[1]), checkpoint=path, checkpoint_every=0)
+        model.fit(chunked(data(), layouts[1]), checkpoint_path=path, checkpoint_every=0)
     np.testing.assert_allclose(model.objective_history_, expected.objective_history_, rtol=1e-9)
     assert not path.exists()
 
 
-def model_of_rows() -> RowModel:
-    """A convex model."""
-    rng = np.random.default_rng(2)
-    B = rng.random((K, K))
-    return RowModel(B @ B.T + np.eye(K), rng.random((M, K)))
+# -- workers -----------------------------------------------------------------------------------------------------------
 
 
-def running(X: da.Array) -> tuple[Any, Iterator[tuple[float, Any]]]:
-    """Rows, and the iterations of a descent over them."""
-    checked, _ = DASK.check(DSPNMF(K), X, reset=True)
-    rows: Any = DaskRows(checked, K, 1.0)
-    rows.begin(rows.draw(random_codes()))
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
-    return rows, iterate(rows, objective, np.random.default_rng(0).random((M, K)), Descent(Hals()))
-
-
-def random_codes() -> RandomCodes:
-    """A start."""
-    return RandomCodes(np.random.RandomState(0).get_state(), 0, 0.3, K, np.dtype(np.float64))
-
-
-# -- lanes and workers -------------------------------------------------------------------------------------------------
-
-
-def test_lanes_obey_once() -> None:
-    """A lane does what it is told once, says when it has missed something, and goes on from a copy."""
-    X, model = data(), model_of_rows()
-    lane, orders = Lane([(0, N)]), [Begin(Drawn(random_codes()), K, 1.0), Look(model, 1.0, 0.0, 2, 1.0)]
-    assert lane.obey(orders[1], 2, [X]) is None
-    assert lane.obey(orders[0], 1, [X]) == ()
-    answer = lane.obey(orders[1], 2, [X])
-    again = lane.obey(orders[1], 2, [X])
-    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(answer, again, strict=True))
-    copy = lane.copy()
-    lane.obey(Settle(0.7, keep=1), 3, [X])
-    assert not np.array_equal(lane.U[0], copy.U[0])
-    late = Lane([(0, N)])
-    assert late.recover(copy) == 2
-    late.obey(Settle(0.7, keep=1), 3, [X])
-    np.testing.assert_array_equal(late.U[0], lane.U[0])
-    kept = lane.held[1][0].copy()
-    lane.obey(Look(model, 1.0, 0.0, 2, 1.0), 4, [X])
-    lane.obey(Settle(1.0), 5, [X])
-    np.testing.assert_array_equal(lane.held[1][0], kept)
-    assert not np.array_equal(lane.U[0], kept)
-
-
-def test_a_lane_that_failed_is_behind() -> None:
-    """What an error left half done is begun again."""
-    lane = Lane([(0, N)])
-    with pytest.raises(IndexError):
-        lane.obey(Look(model_of_rows(), 1.0, 0.0, 2, 1.0), 1, [data()])  # without a start
-    assert lane.obey(Settle(), 2, [data()]) is None
-    assert lane.recover() == 0
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_shares_are_fair(seed: int) -> None:
-    """Every chunk goes to one thread, none has a chunk more than its share, and no chunk moves without need."""
-    rng = np.random.default_rng(seed)
-    threads = {worker: int(rng.integers(1, 4)) for worker in "abc"}
-    rows = rng.integers(50, 100, 40).tolist()
-    at = rng.choice(list("abcd"), 40, p=[0.6, 0.2, 0.1, 0.1]).tolist()
-    lanes = shares(at, rows, threads)
-    assert sorted(chunk for _, chunks in lanes for chunk in chunks) == list(range(40))
-    fair = sum(rows) / sum(threads.values())
-    assert max(sum(rows[chunk] for chunk in chunks) for _, chunks in lanes) <= fair + 2 * max(rows)
-    even = shares(list("abc") * 4, [10] * 12, dict.fromkeys("abc", 1))
-    assert dict(even) == {"a": [0, 3, 6, 9], "b": [1, 4, 7, 10], "c": [2, 5, 8, 11]}
-
-
-def test_iteration_200_costs_what_iteration_5_does(client: Client) -> None:
-    """Neither the time of an iteration nor what the scheduler holds grows, and nothing is left in the end."""
-
-    def held() -> int:
-        return int(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
-
-    with client.as_current():
-        rows, steps = running(chunked(data()))
-        times, tasks = [], []
-        for _ in range(200):
-            begin = time.perf_counter()
-            next(steps)
-            times.append(time.perf_counter() - begin)
-            tasks.append(held() if len(times) in (5, 60, 120, 200) else 0)
-        lingering = 40  # copies, and what the scheduler has not heard of being released; one a step would be 195
-        assert max(tasks) <= tasks[4] + lingering
-        assert tasks[-1] <= tasks[119] + lingering
-        assert statistics.median(times[180:]) < 5 * statistics.median(times[5:25])
-        del rows, steps
-        gc.collect()
-        deadline = time.monotonic() + 10
-        while held() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert held() == 0
-
-
-@pytest.mark.parametrize(("every", "log", "killed"), [(50, 2**28, 1), (4, 0, 1), (50, 2**28, 2)], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "killed"), [(DSPNMF, 1), (NMF, 1), (DSPNMF, 2)])
 def test_a_lost_worker_does_not_lose_the_fit(
-    every: int, log: int, killed: int, client: Client, monkeypatch: pytest.MonkeyPatch
+    kind: Any, killed: int, mortal: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kill workers in the middle of a fit: the history is that of NumPy, from the log, from copies, or all anew."""
-    monkeypatch.setattr(_cluster, "_COPY_EVERY", every)
-    monkeypatch.setattr(_cluster, "_LOG_BYTES", log)
-    monkeypatch.setattr(_cluster, "_LOOK_UP", 1)
-    checked = ArrayRows(data(), K)
-    checked.begin(checked.draw(random_codes()))
-    objective = Objective((Reconstruction(checked.norm2()), GramSimilarity(checked.gram_norm2())), (1.0, 1.0))
-    expected = iterate(checked, objective, np.random.default_rng(0).random((M, K)), Descent(Hals()))
-    client.wait_for_workers(2, timeout=60)
-    with client.as_current(), within(60):
-        rows, steps = running(chunked(data()))
-        history = [next(steps)[0] for _ in range(15)]
-        for process in list(client.run(os.getpid).values())[:killed]:
-            os.kill(process, signal.SIGKILL)
-        history += [next(steps)[0] for _ in range(10)]
-        np.testing.assert_allclose(history, [next(expected)[0] for _ in range(25)], rtol=1e-9)
-        client.wait_for_workers(2, timeout=60)
-        if every == 4:  # with the next copies lanes spread to the new worker
-            history += [next(steps)[0] for _ in range(10)]
-            np.testing.assert_allclose(history[25:], [next(expected)[0] for _ in range(10)], rtol=1e-9)
-            assert len({seat.worker for seat in rows._data.crew._seats}) == 2
+    """Kill workers in the middle of a fit and after it: the objective is that of NumPy, and codes can be read."""
+    expected, model = method(kind, max_iter=20), method(kind, max_iter=20)
+    codes = expected.fit_transform(data())
+
+    def kill(_: Any, iteration: int, value: float) -> None:
+        if iteration == 12:
+            kill_workers(mortal, killed)
+
+    with mortal.as_current(), within(60):
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "_say", kill)
+            mine = model.fit_transform(chunked(data()))
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+        kill_workers(mortal)
+        np.testing.assert_allclose(mortal.compute(mine).result(), codes, rtol=1e-6, atol=1e-8)

@@ -1,9 +1,9 @@
-"""Rows in a Dask array: chunks of rows, dense or sparse, on any Dask scheduler.
+"""Dask arrays: chunks of rows, dense or sparse, on any Dask scheduler.
 
-Requirements: X is n x m, chunked by rows (columns are joined, with a warning). Chunks stay where Dask has them; the
-codes of a chunk live next to it (`dspnmf.backends.dask_partition`), and one tree reduction of (m + 2k) k numbers brings
-the sums of a look here. Only `hals` works here: it needs nothing but that. Codes come back as a Dask array with the row
-chunks of X.
+Requirements: X is n x m, chunked by rows (columns are joined, with a warning). Chunks stay where Dask has them, the
+states of their codes next to them (`dspnmf.backends.dask_partition`); one tree reduction of (m + 2k) k numbers brings
+the sums of a look here. Only `hals` works: it needs nothing but that. Codes come back as a Dask array with the row
+chunks of X, made of X's own graph or of codes in this process, so that Dask can compute them again on any worker.
 """
 
 from __future__ import annotations
@@ -11,327 +11,307 @@ from __future__ import annotations
 import itertools
 import math
 import uuid
-import weakref
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dspnmf import _validation
-from dspnmf.backends import dask_validation as _dask_input
-from dspnmf.backends.dask_local import Local
-from dspnmf.backends.dask_partition import (
-    Begin,
-    Drawn,
-    Given,
-    Held,
-    Lane,
-    Look,
-    Order,
-    Recipe,
-    Settle,
-    Solved,
-    Span,
-    as_block,
-)
-from dspnmf.backends.dask_reductions import AskFacts, CodeSums, Facts, GramStripe, Residual2, Triangular
-from dspnmf.backends.dispatch import Place, on_host
-from dspnmf.backends.memory import TRIANGLE
-from dspnmf.backends.row_model import Array, RandomCodes, RowModel, Sums
+from dspnmf._threads import alone
+from dspnmf._typing import Array, ArrayLike
+from dspnmf.backends import dask_partition as partition
+from dspnmf.backends import norms
+from dspnmf.backends.chunk_facts import ChunkFacts
+from dspnmf.backends.dask_local import LocalExecutor
+from dspnmf.backends.dask_partition import Addends, Executor, Span, Update
+from dspnmf.backends.memory import on_host
+from dspnmf.backends.memory_rows import TRIANGLE, triangle_residual2
+from dspnmf.backends.plain_backend import PlainData, PlainRows
+from dspnmf.backends.protocol import Backend, Capability
+from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
 _STRIPE = {False: 2**22, True: 2**25}  # numbers of X'X summed at once, if X is dense and if it is sparse
-_names = itertools.count()
 
 
-class Data:
-    """A checked Dask array, and where its chunks are."""
+class DaskData(PlainData):
+    """A checked Dask array; Dask begins to compute it when `executor` is first asked for."""
 
-    def __init__(self, given: Any, X: Any, place: Place, method: str) -> None:
-        self.given = given
+    largest = math.nan  # until `facts` are known
+
+    def __init__(self, X: da.Array, method: str) -> None:
+        self.backend: Backend = DASK
         self.X = X  # float, chunked by rows only
-        self.place = place
+        self.shape: tuple[int, int] = X.shape
+        self.dtype: np.dtype[Any] = np.dtype(X.dtype)
         self.method = method  # for messages
-        self.facts = Facts(0.0, 1.0, 0.0, 0.0, 0)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Samples and features."""
-        shape: tuple[int, int] = self.X.shape
-        return shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of X."""
-        return np.dtype(self.X.dtype)
-
-    @property
-    def spans(self) -> list[Span]:
-        """First and last row of every chunk."""
-        ends = list(itertools.accumulate(self.X.chunks[0]))
-        return list(zip([0, *ends], ends, strict=False))
 
     @cached_property
-    def crew(self) -> Any:
-        """Who works on the chunks; with this, Dask begins to compute them."""
+    def spans(self) -> list[Span]:
+        """First row of every chunk, and the one after its last."""
+        return list(itertools.pairwise(itertools.accumulate(self.X.chunks[0], initial=0)))
+
+    @cached_property
+    def executor(self) -> Executor[Any]:
+        """What works on the chunks."""
         blocks, client = self.X.to_delayed().ravel().tolist(), client_of(self.X)
         if client is None:
-            return Local(blocks, self.spans)
-        from dspnmf.backends.dask_cluster import Cluster
+            return LocalExecutor(blocks, self.spans)
+        from dspnmf.backends.dask_cluster import ClusterExecutor
 
-        return Cluster(client, blocks, self.spans, self.dtype.itemsize)
+        return ClusterExecutor(client, blocks, self.spans)
+
+    @cached_property
+    def facts(self) -> ChunkFacts:
+        """Facts from one pass over X; an error if a cell is not allowed."""
+        facts: ChunkFacts = self.executor.reduce(partial(partition.facts))[0].check(self.method)
+        self.largest = facts.largest
+        return facts
+
+    def mean(self) -> float:
+        """The mean of X."""
+        return self.facts.total / (self.shape[0] * self.shape[1]) * self.facts.unit
+
+    def norm2(self, scale: float) -> float:
+        """||X||^2."""
+        return self.facts.norm2(scale)
+
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2 = ||X'X||^2, in stripes of columns."""
+        m, value = self.shape[1], 0.0
+        width = max(1, _STRIPE[sparse.issparse(self.X._meta)] // m)
+        for lo in range(0, m, width):
+            stripe = partial(partition.gram_stripe, lo=lo, hi=min(lo + width, m), unit=scale**2)
+            value += norms.stripe_norm2(self.executor.reduce(stripe)[0])
+        return value
+
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DaskRows:
+        """Rows for `hals`."""
+        if operators:
+            self._refuse("operators", f"{len(operators)} operator(s) between rows: graphs, masks")
+        return DaskRows(self, k, scale)
 
 
-class Codes:
-    """Codes that are somewhere else, by how they are made."""
+class DaskCodes(NamedTuple):
+    """Codes by how they are made: of X when they are needed, or the states of an executor."""
 
-    def __init__(self, rows: DaskRows, recipe: Recipe) -> None:
-        self.rows = rows
-        self.recipe = recipe
-        self.unit: Array | None = None
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """That of X."""
-        return self.rows.dtype
-
-    def __imul__(self, factor: float) -> Codes:
-        assert isinstance(self.recipe, Drawn)
-        self.recipe = Drawn(self.recipe.start, (*self.recipe.factors, factor))
-        return self
+    rows: DaskRows
+    made: Any  # an Update that makes the first states, or States
 
 
-class DaskRows:
-    """Rows of a checked Dask array (see `Rows`), for `hals`."""
+class DaskRows(PlainRows):
+    """Rows of a Dask array (see `Rows`), for `hals`."""
 
     small: Small = HOST
-    cg_steps = (0, 0)
 
-    def __init__(self, data: Data, k: int, scale: float) -> None:
+    def __init__(self, data: DaskData, k: int, scale: float) -> None:
         self._data = data
         self.k = k
         self.scale = scale
         self.shape = data.shape
         self.dtype = data.dtype
-        self._pending = 0.0
-        self._forget: list[int] = []
-        self._known: Any = None  # the sums of the codes as they are
-        self.product_cost = 2.0 * data.facts.stored * k
+        self.product_cost = 2.0 * data.facts.stored * k if "facts" in vars(data) else math.nan
         self.sweep_cost = 2.0 * self.shape[0] * k**2
+        self._states: Any = None
+        self._pending = 0.0
+        self._known: tuple[Array, Array, tuple[Array, ...]] | None = None  # the sums of the codes as they are
+
+    # -- codes
 
     @property
-    def data(self) -> Any:
-        """X as it was given."""
-        return self._data.given
+    def codes(self) -> DaskCodes:
+        """The codes as they are now; states do not change, so nothing is copied."""
+        self._settle()
+        return DaskCodes(self, self._states)
 
-    def _run(self, order: Order) -> tuple[Any, ...]:
-        answer: tuple[Any, ...] = self._data.crew.run(order)
-        return answer
-
-    # -- codes -------------------------------------------------------------------------------------------------------
-
-    def draw(self, start: RandomCodes) -> Codes:
+    def draw(self, start: RandomCodes) -> DaskCodes:
         """Codes drawn at random, where the rows are."""
-        return Codes(self, Drawn(start))
+        return DaskCodes(self, partial(partition.draw, random=start))
 
-    def begin(self, codes: Codes | Array) -> None:
-        """Start from these codes."""
-        if isinstance(codes, np.ndarray):
-            codes = self.restore_codes([codes])
-        self._pending, self._known = 0.0, None
-        self._run(Begin(codes.recipe, self.k, self.scale))
+    def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> DaskCodes:
+        """Codes that minimise the model row by row, solved when they are needed."""
+        if ties is not None or completion is not None:
+            raise NotImplementedError("Rows of a Dask array have no ties to other rows and no missing cells.")
+        return DaskCodes(self, partial(partition.solve, model=model, k=self.k, scale=self.scale))
 
-    @property
-    def codes(self) -> Codes:
-        """The codes as they are now."""
-        held = Held(next(_names))
-        self._settle(held.name)
-        codes = Codes(self, held)
-        weakref.finalize(codes, self._forget.append, held.name)
-        return codes
+    def scaled(self, codes: DaskCodes, factors: Array | float) -> DaskCodes:
+        """Codes times a number, or a number for every component; those made of X when they are needed."""
+        factors = np.asarray(factors)
+        if isinstance(codes.made, partial):
+            return DaskCodes(self, partial(partition.multiply, start=codes.made, factors=factors))
+        return self.restore_codes(U * factors.astype(U.dtype) for U in self.save_codes(codes))
 
-    def save_codes(self, codes: Codes | None = None) -> Iterator[Array]:
-        """Codes in blocks of rows, one block here at a time: those given, or the current ones."""
-        codes = self.codes if codes is None else codes
-        for chunk in range(len(self._data.spans)):
-            (block,) = self._blocks(codes, [chunk])
-            yield self._data.crew.here(block)
+    def save_codes(self, codes: DaskCodes | None = None) -> Iterator[Array]:
+        """Codes for the host, chunk by chunk: those given, or the current ones."""
+        made, executor = (codes or self.codes).made, self._data.executor
+        return executor.codes(executor.states(made) if isinstance(made, partial) else made)
 
-    def restore_codes(self, blocks: Iterable[Array]) -> Codes:
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """The codes of some rows, in float64; blocks come here one after the other."""
+        some = np.empty((len(rows), self.k))
+        for (lo, hi), block in zip(self._data.spans, self.save_codes(), strict=True):
+            here = (rows >= lo) & (rows < hi)
+            some[here] = block[rows[here] - lo]
+        return some
+
+    def restore_codes(self, blocks: Iterable[Array]) -> DaskCodes:
         """Codes for `begin`, from blocks of rows in their order."""
         whole = np.concatenate([np.asarray(block, self.dtype) for block in blocks])
-        return Codes(self, Given({(lo, hi): whole[lo:hi] for lo, hi in self._data.spans}))
+        return DaskCodes(self, self._data.executor.states([whole[lo:hi] for lo, hi in self._data.spans]))
+
+    def begin(self, codes: DaskCodes | Array) -> None:
+        """Start from these codes."""
+        made = (self.restore_codes([codes]) if isinstance(codes, np.ndarray) else codes).made
+        self._states = self._data.executor.states(made) if isinstance(made, partial) else made
+        self._pending, self._known = 0.0, None
 
     def release(self) -> None:
-        """Lanes hold nothing a descent alone needs but one direction, and that goes with the next start."""
+        """Take the pending step: directions go with the states they belong to."""
         self._settle()
 
-    def solve(self, model: RowModel, extra: Any = None, delta: Any = None, kappa: Any = None) -> Codes:
-        """Codes that minimise the model row by row, solved when they are needed."""
-        return Codes(self, Solved(model))
-
-    def _settle(self, keep: int | None = None) -> None:
-        """Take the pending step."""
-        forget = tuple(self._forget)
-        del self._forget[:]
-        if self._pending or forget or keep is not None:
-            self._run(Settle(self._pending, keep, forget))
-        self._pending = 0.0
-
-    def _blocks(self, codes: Codes, chunks: Iterable[int]) -> list[Any]:
-        made: list[Any] = self._data.crew.codes(codes.recipe, chunks, codes.unit, self.k, self.scale)
-        return made
-
-    def array(self, codes: Codes) -> Any:
-        """Codes as a Dask array: lazy where X was not looked at yet, computed beside X where it was."""
+    def array(self, codes: DaskCodes) -> da.Array:
+        """Codes as a Dask array: made of X's chunks where they can be, otherwise of codes in this process."""
         X, meta = self._data.X, np.empty((0, 0), self.dtype)
-        if "crew" not in vars(self._data):
-            small = dask.delayed((codes.recipe, codes.unit, self.k, self.scale, self._data.method), traverse=False)
-            return X.map_blocks(_transform, small, dtype=self.dtype, chunks=(X.chunks[0], (self.k,)), meta=meta)
+        if isinstance(codes.made, partial):
+            unchecked = None if "facts" in vars(self._data) else self._data.method
+            small = dask.delayed((codes.made, unchecked), traverse=False)
+            return X.map_blocks(_codes_of_chunk, small, dtype=self.dtype, chunks=(X.chunks[0], (self.k,)), meta=meta)
         name = f"codes-{uuid.uuid4().hex}"
-        blocks = self._blocks(codes, range(len(self._data.spans)))
-        graph = {(name, number, 0): block for number, block in enumerate(blocks)}
+        graph = {(name, number, 0): U for number, U in enumerate(self.save_codes(codes))}
         return da.Array(graph, name, (X.chunks[0], (self.k,)), meta=meta)
 
-    # -- looks -------------------------------------------------------------------------------------------------------
+    # -- looks
 
     def step(self, t: float) -> None:
         """U += t D."""
         self._pending, self._known = t, None
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """One order, and one tree of sums."""
+        """One update, and one tree of sums."""
+        if model.pulls or model.curves:
+            named = ", ".join(map(str, sorted({*model.pulls, *model.curves})))
+            raise NotImplementedError(
+                f"Rows of a Dask array have no operators, but the model has some (number {named})."
+            )
         model = RowModel(model.S.astype(self.dtype), model.M.astype(self.dtype))  # as the kernels use it
-        PD, UD, DD, first, last = self._run(Look(model, self.scale, self._pending, sweeps, stretch))
-        self._pending = 0.0
+        look = partial(partition.look, model=model, scale=self.scale, t=self._pending, sweeps=sweeps, stretch=stretch)
+        PD, UD, DD, first, last = self._update(look)
         return Sums(PD, UD, DD, settled=(last / first) ** 0.5 if first > 0 else 0.0)
 
-    def sums(self) -> tuple[Any, Any, tuple[Any, ...]]:
+    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
         """P = X'U and Q = U'U; asked twice, they are computed once."""
-        self._settle()
-        self._known = self._known or (*self._run(CodeSums(self.scale)), ())
+        if self._known is None:
+            P, Q = self._reduce(partial(partition.sums, scale=self.scale))
+            self._known = P, Q, ()
         return self._known
 
-    def mean(self) -> float:
-        """The mean of X."""
-        facts = self._data.facts
-        return facts.total / (self.shape[0] * self.shape[1]) * facts.unit
-
-    def norm2(self) -> float:
-        """||X||^2."""
-        facts = self._data.facts
-        return facts.squares * (facts.unit / self.scale) ** 2
-
-    def gram_norm2(self) -> float:
-        """||XX'||^2 = ||X'X||^2, in stripes of columns."""
-        m, value = self.shape[1], 0.0
-        width = max(1, _STRIPE[sparse.issparse(self._data.X._meta)] // m)
-        for lo in range(0, m, width):
-            stripe = GramStripe(lo, min(lo + width, m), self.scale)
-            value += stripe.norm2(self._run(stripe)[0])
-        return value
-
-    def residual2(self, Vt: Any) -> float:
+    def residual2(self, Vt: Array) -> float:
         """||X - UV||^2 from the residuals themselves."""
-        self._settle()
-        return float(self._run(Residual2(Vt, self.scale))[0])
+        return float(self._reduce(partial(partition.residual2, Vt=Vt, scale=self.scale))[0])
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U], one for every chunk, combined two by two."""
-        m = self.shape[1]
-        if m > TRIANGLE:
+        if self.shape[1] > TRIANGLE:
             return None
+        return triangle_residual2(self._reduce(partial(partition.triangle, scale=self.scale))[0].R, self.shape[1])
+
+    def _update(self, update: Update) -> Addends:
+        self._states, sums = self._data.executor.update(update, self._states)
+        self._pending = 0.0
+        return sums
+
+    def _settle(self) -> None:
+        if self._pending:
+            self._update(partial(partition.take_step, t=self._pending))
+
+    def _reduce(self, reduction: partition.Reduction) -> Addends:
         self._settle()
-        R = self._run(Triangular(self.scale))[0].R
-        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+        return self._data.executor.reduce(reduction, self._states)
 
 
-class DaskPlace(Place):
+class DaskBackend:
     """Dask arrays."""
 
     name = "a Dask array"
-    whole_family = False
-    solvers = ("hals",)
+    capabilities: frozenset[Capability] = frozenset()
+    solvers: tuple[str, ...] = ("hals",)
 
-    def storing(self, path: Path | None) -> Place:
+    def storing(self, codes_path: Path | None) -> Backend:
         """Codes are a Dask array, which knows how to write itself."""
-        _dask_input.check_no_codes_path(path)
+        _validation.check_no_codes_path(codes_path)
         return self
 
-    def check(self, estimator: Any, X: Any, *, reset: bool) -> tuple[Any, float]:
+    def check(self, estimator: BaseEstimator, X: da.Array, *, reset: bool) -> DaskData:
         """Shape and type at once. Values in one pass before a fit; where codes are lazy, when they are computed."""
         method = type(estimator).__name__
-        _dask_input.check_dask(method, X)
+        _validation.check_dask(method, X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        data = Data(X, _by_rows(X), self, method)
-        if not reset:
-            return data, math.nan
-        if np.isnan(data.X.shape[0]):
-            _dask_input.warn_unknown_chunks()
-            data.X = (data.X.persist() if client_of(X) is not None else data.X.copy()).compute_chunk_sizes()
-        _dask_input.check_not_empty(method, data.shape)
-        facts = data.facts = data.crew.run(AskFacts())[0]
-        if facts.bad is not None:
-            raise ValueError(_validation.bad_cell(method, *facts.bad))
-        return data, facts.high
+        X = _by_rows(X)
+        if reset and np.isnan(X.shape[0]):
+            _validation.warn_unknown_chunks()
+            X = (X.persist() if client_of(X) is not None else X.copy()).compute_chunk_sizes()
+        data = DaskData(X, method)
+        if reset:
+            _validation.check_not_empty(method, data.shape)
+            data.facts  # noqa: B018  # the pass is made here
+        return data
 
-    def rows(self, X: Any, k: int, scale: float) -> Any:
-        """Rows for `hals`, so not all that `Rows` have."""
-        return DaskRows(X, k, scale)
-
-    def in_units(self, codes: Any, unit: Array) -> Any:
-        """When they are computed."""
-        codes.unit = unit
-        return codes
-
-    def codes(self, codes: Any) -> Any:
+    def codes(self, codes: DaskCodes) -> da.Array:
         """A Dask array with the row chunks of X."""
         return codes.rows.array(codes)
 
-    def samples(self, Z: Any, V: Any) -> Any:
+    def components(self, V: Array) -> Array:
+        """As they are."""
+        return V
+
+    def samples(self, Z: da.Array, V: ArrayLike) -> da.Array:
         """A Dask array, not computed yet."""
         _validation.check_codes(Z, len(V))
         return Z @ on_host(V)
 
 
-DASK = DaskPlace()
+DASK = DaskBackend()
 
 
-def place_of(X: Any) -> Place:
-    """Where X lives."""
+def backend_for(X: ArrayLike) -> Backend:
+    """The same for every Dask collection; `check` takes arrays only."""
     return DASK
 
 
-def client_of(X: Any) -> Any:
+def client_of(X: da.Array) -> Any:
     """The client of a cluster where that would compute X, or None."""
-    get = dask.base.get_scheduler(collections=[X])
-    owner = getattr(get, "__self__", None)
+    owner = getattr(dask.base.get_scheduler(collections=[X]), "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
 
 
-def _by_rows(X: Any) -> Any:
+def _by_rows(X: da.Array) -> da.Array:
     """X in float, chunked by rows only."""
     if len(X.chunks[1]) > 1:
-        _dask_input.warn_column_chunks(X)
+        _validation.warn_column_chunks(X)
         X = X.rechunk({1: -1})
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if X.dtype == dtype and type(X._meta) in (np.ndarray, sparse.csr_matrix, sparse.csr_array):
         return X
     meta = sparse.csr_array((0, 0), dtype=dtype) if hasattr(X._meta, "tocsr") else np.empty((0, 0), dtype)
-    return X.map_blocks(as_block, dtype, dtype=dtype, meta=meta)
+    return X.map_blocks(partition.as_block, dtype, dtype=dtype, meta=meta)
 
 
-def _transform(X: Any, small: Any, block_info: Any = None) -> Array:
-    """Codes of a chunk, checked first."""
-    recipe, unit, k, scale, method = small
-    X, first = as_block(X), block_info[0]["array-location"][0][0]
-    facts = Facts.of(X, 0 if first is None or np.isnan(first) else int(first))
-    if facts.bad is not None:
-        raise ValueError(_validation.bad_cell(method, *facts.bad))
-    return Lane([]).codes(recipe, 0, X, k, scale, unit)
+def _codes_of_chunk(
+    X: ArrayLike, small: tuple[Update, str | None], block_info: Mapping[Any, Any] | None = None
+) -> Array:
+    """Codes of a chunk; its values are checked first where a method is named that they are codes of."""
+    start, method = small
+    (lo, hi), *_ = block_info[0]["array-location"] if block_info else ((0, 0),)
+    span = (0, 0) if lo is None or np.isnan(lo) else (int(lo), int(hi))  # rows of chunks of unknown size have no number
+    if method is not None:
+        ChunkFacts.of(partition.as_block(X), span[0]).check(method)
+    with alone():
+        return start(X, span, None)[0][0]

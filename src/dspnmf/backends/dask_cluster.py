@@ -1,300 +1,290 @@
-"""Lanes on a `distributed` cluster: chunks and codes stay on the workers, one tree of small sums per order.
+"""A `distributed` cluster: chunks and states stay on the workers, one tree of small sums comes back per pass.
 
-Every worker thread has one lane, a future that is changed in place, so that an order costs one task a thread and a
-tree of sums, and refers to nothing that came before: the scheduler holds as many tasks after 500 iterations as after 5.
+Every worker thread has one group of chunks. The states of a group are one future, which is never changed: an update
+makes the next one, and the one before is dropped. The first states of a descent depend on something that was scattered
+and then released. Dask cannot compute that again, so it forgets states as soon as they are dropped (the scheduler holds
+as many tasks after 500 iterations as after 5), and cancels states that are lost with a worker, and what waits for them.
 
-What makes up for changing futures in place is the clock of a lane and the log of orders here. Tasks with a lane run on
-its worker only (elsewhere they would change a replica). A worker that is lost takes its lanes along, and their tasks
-wait: whoever waits looks from time to time whether all workers are there. Lost lanes begin again on other workers, Dask
-computes their chunks of X again, and they obey the log again, from a copy that another worker has of them (made every
-now and then) or from the first order. The numbers are the same as if nothing had happened.
+Whatever is lost, recovery is the same: this process keeps the codes of a checkpoint and the updates since then, and
+applies them again to all chunks, on the workers there are; Dask computes lost chunks of X again. Updates are pure, so
+the numbers are the same as if nothing had happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
 
 import distributed
+from dask.delayed import Delayed
+from dask.sizeof import sizeof
+from distributed import Client, Future, KilledWorker
 
-from dspnmf.backends.dask_partition import FAN_IN, Lane, Order, Recipe, Span, total
+from dspnmf._typing import Array
+from dspnmf.backends.dask_partition import (
+    FAN_IN,
+    Addends,
+    Before,
+    Reduction,
+    Span,
+    Task,
+    Update,
+    reduce_chunks,
+    total,
+    update_chunks,
+)
 
-_EMBED = 2**20  # bytes of orders sent along with the tasks; larger ones are scattered, and workers pass them on
-_COPY_EVERY = 50  # orders after which lanes are copied to another worker
-_COPY_BYTES = 2**26  # or bytes of orders
-_LOG_BYTES = 2**28  # bytes of orders kept, unless they are needed after the last copy
-_TRIES = 10  # times an order is given again because workers were lost
-_LOOK_UP = 2  # seconds without an answer until somebody looks whether all workers are there
+Result = TypeVar("Result")
+Command: TypeAlias = Update | Reduction
+Futures: TypeAlias = Sequence[Future]
+
+_EMBED = 2**20  # bytes sent along with the tasks of a pass; more are scattered, and workers pass them on
+_CHECKPOINT_EVERY = 8  # updates at least between two checkpoints
+_CHECKPOINT_COST = 0.05  # of the time of a fit: checkpoints are rarer where they would take more
+_CHECKPOINT_BYTES = 2**33  # larger codes stay on the workers; where they are lost, a descent is repeated from its start
+_BATCH = 16  # chunks whose codes come here at once
+_TRIES = 10  # times a pass is repeated because workers were lost
+_POLL = 5  # seconds without a result until somebody looks whether there are workers
 _WAIT = 300  # seconds without any worker until a fit gives up
+_AGAIN = "then fit again; with checkpoint_path=PATH a fit goes on from its last checkpoint."
 _GAVE_UP = (
-    f"Workers were lost {_TRIES} times during one pass over X, so the fit gave up. Look for the cause in the workers' "
-    "logs (often memory: use smaller chunks or more workers), then fit again."
+    "Workers were lost again and again during one pass over X, so the fit gave up. Look for the cause in the workers' "
+    f"logs (often memory: use smaller chunks or more workers), {_AGAIN}"
 )
 
 
 @dataclass
-class _Seat:
-    """What is known here of a lane."""
+class Group:
+    """Chunks that one worker thread works on."""
 
     worker: str
     chunks: list[int]
-    lane: Any = None  # future of the Lane
-    copies: list[tuple[str, Any]] = field(default_factory=list)  # its last two: another worker, and a future there
+    rows: int = 0
+
+    def take(self, chunk: int, rows: int) -> None:
+        """One more chunk."""
+        self.chunks.append(chunk)
+        self.rows += rows
 
 
-@dataclass(frozen=True)
-class _Behind:
-    """Numbers of lanes that have missed orders, in place of a sum."""
+@dataclass(eq=False)
+class ClusterStates:
+    """The states of all chunks: how they are made, and futures of them where they were."""
 
-    seats: frozenset[int]
+    checkpoint: Sequence[Array] | None  # codes of every chunk; None: the first update makes them
+    updates: tuple[Update, ...] = ()  # since the checkpoint
+    groups: Sequence[Group] = ()
+    futures: Futures | None = None  # of what `update_chunks` returns for every group; None: to be made
 
 
-class Cluster:
-    """The chunks of a Dask array on the workers of a client, and the lanes that hold their codes."""
+class ClusterExecutor:
+    """The chunks of a Dask array on the workers of a client (see `Executor`)."""
 
-    def __init__(self, client: Any, blocks: Sequence[Any], spans: Sequence[Span], row_bytes: int) -> None:
-        self.client = client
-        self.spans = spans
-        self.row_bytes = row_bytes
-        self._sources = list(blocks)  # delayed
-        self.blocks = client.compute(self._sources)  # futures, in the order of the rows
-        self.clock = 0
-        self._log: list[Order] = []
-        self._copied = (0, 0)  # clocks of the copies, and of those before them
-        self._seats = self._plan()
+    def __init__(self, client: Client, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
+        self._client = client
+        self._spans = spans
+        self._blocks: list[Future] = client.compute(list(blocks))  # in the order of the rows
+        self._groups: list[Group] = []  # none: to be formed
+        self._threads: dict[str, int] = {}  # of the workers when groups were formed
+        self._checkpoint_end = self._checkpoint_seconds = 0.0
 
-    def run(self, order: Order) -> tuple[Any, ...]:
-        """Give an order to every lane; the sum of their answers."""
-        clock = self.clock + order.changes
+    def states(self, start: Update | Sequence[Array]) -> ClusterStates:
+        """Made when they are first needed."""
+        return ClusterStates(None, (start,)) if isinstance(start, partial) else ClusterStates(start)
+
+    def update(self, update: Update, states: ClusterStates) -> tuple[ClusterStates, Addends]:
+        """One task for every group, and a tree of sums."""
+
+        def work() -> tuple[ClusterStates, Addends]:
+            groups, updates = states.groups, (*states.updates, update)
+            futures = self._apply(update_chunks, update, groups, states.futures)
+            sums = [self._submit(group, itemgetter(1), pair) for group, pair in zip(groups, futures, strict=True)]
+            return ClusterStates(states.checkpoint, updates, groups, futures), self._total(sums)
+
+        new, sums = self._insist(work, states)
+        self._consider_checkpoint(new)
+        return new, sums
+
+    def reduce(self, reduction: Reduction, states: ClusterStates | None = None) -> Addends:
+        """One task for every group, and a tree of sums."""
+
+        def work() -> Addends:
+            groups, futures = (states.groups, states.futures) if states else (self._formed_groups(), None)
+            return self._total(self._apply(reduce_chunks, reduction, groups, futures))
+
+        return self._insist(work, states)
+
+    def codes(self, states: ClusterStates) -> Iterator[Array]:
+        """A few chunks at a time."""
+        if states.checkpoint is not None and not states.updates:
+            yield from states.checkpoint
+            return
+        for first in range(0, len(self._spans), _BATCH):
+
+            def work(wanted: range = range(first, min(first + _BATCH, len(self._spans)))) -> list[Array]:
+                made = {}
+                for group, pair in zip(states.groups, states.futures or (), strict=True):
+                    for number, chunk in enumerate(group.chunks):
+                        if chunk in wanted:
+                            made[chunk] = self._submit(group, _codes_of, pair, number)
+                return self._gather([made[chunk] for chunk in wanted])
+
+            yield from self._insist(work, states)
+
+    # -- recovery ----------------------------------------------------------------------------------------------------
+
+    def _insist(self, work: Callable[[], Result], states: ClusterStates | None) -> Result:
+        """The result of some work, repeated where something was lost; makes states that are not there."""
         for _ in range(_TRIES):
             try:
-                answer = self._round(order, clock)
-                if not isinstance(answer, _Behind):
-                    break
-                self._catch_up(answer.seats)
-            except CancelledError:  # something was lost that Dask cannot compute again
-                self._check_blocks()
-        else:
-            raise RuntimeError(_GAVE_UP)
-        if order.changes:
-            self.clock = clock
-            self._log.append(order)
-            self._copy()
-        return answer
-
-    def codes(self, recipe: Recipe, chunks: Iterable[int], unit: Any, k: int, scale: float) -> list[Any]:
-        """Futures of the codes of some chunks, each on the worker that has the chunk."""
-        chunks = list(chunks)
-        if recipe.needs != "lane":
-            spans = [self.spans[chunk] for chunk in chunks]
-            blocks = [self.blocks[chunk] if recipe.needs == "X" else None for chunk in chunks]
-            parts = [(Lane([span]), recipe.part([span]), 0, X) for span, X in zip(spans, blocks, strict=True)]
-            return [self._submit(Lane.codes, *part, k, scale, unit) for part in parts]
-        for _ in range(_TRIES):
-            self.run(Order())  # lanes that are behind catch up
-            at = {chunk: (seat, number) for seat in self._seats for number, chunk in enumerate(seat.chunks)}
-            made = []
-            for seat, number in (at[chunk] for chunk in chunks):
-                arguments = (seat.lane, recipe, number, None, k, scale, unit)
-                made.append(self._submit(Lane.codes, *arguments, worker=seat.worker))
-            if self._wait(made):
-                return made
+                if states is not None and states.futures is None:
+                    self._make(states)
+                return work()
+            except CancelledError:  # something is gone that Dask cannot compute again
+                self._check_chunks()
+                self._groups = []
+                if states is not None:
+                    states.futures = None
         raise RuntimeError(_GAVE_UP)
 
-    def here(self, block: Any) -> Any:
-        """What a future stands for."""
-        return block.result()
+    def _make(self, states: ClusterStates) -> None:
+        """States from their checkpoint, or from nothing, by the updates since."""
+        groups, futures = self._formed_groups(), None
+        if (codes := states.checkpoint) is not None:
+            pairs: list[Before] = [([(codes[chunk], None) for chunk in group.chunks], ()) for group in groups]
+            futures = [self._scatter(pair, [group.worker]) for group, pair in zip(groups, pairs, strict=True)]
+        for update in states.updates:
+            futures = self._apply(update_chunks, update, groups, futures)
+        self._wait(futures or [])
+        states.groups, states.futures = groups, futures
 
-    # -- one order ---------------------------------------------------------------------------------------------------
-
-    def _round(self, order: Order, clock: int) -> Any:
-        sent = self._sent(order)
-        parts = [self._obey(number, order, sent, clock) for number in range(len(self._seats))]
-        while len(parts) > 1:
-            parts = [self._submit(_total, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        return parts[0].result() if self._wait(parts) else _Behind(self._gone())
-
-    def _wait(self, futures: Sequence[Any], *others: str) -> bool:
-        """Wait for futures; False if a worker that has a lane (or one of the others named) is gone meanwhile."""
-        while True:
-            try:
-                distributed.wait(futures, timeout=_LOOK_UP)
-            except TimeoutError:
-                if self._gone() or set(others) - set(self._threads()):
-                    return False
-            else:
-                return True
-
-    def _gone(self) -> frozenset[int]:
-        """Numbers of the lanes whose worker is no longer there."""
-        threads = self._threads()
-        return frozenset(number for number, seat in enumerate(self._seats) if seat.worker not in threads)
-
-    def _sent(self, order: Order) -> Any:
-        """The order as tasks refer to it."""
-        if order.nbytes * len(self._seats) <= _EMBED:
-            return order
-        return self.client.scatter(order, hash=False)
-
-    def _obey(self, number: int, order: Order, sent: Any, clock: int, *, quiet: bool = False) -> Any:
-        seat = self._seats[number]
-        own = order.part([self.spans[chunk] for chunk in seat.chunks])
-        blocks = [self.blocks[chunk] for chunk in seat.chunks]
-        order = sent if own is order else own
-        return self._submit(_obey, seat.lane, number, order, clock, quiet, *blocks, worker=seat.worker)
-
-    def _submit(self, task: Any, *arguments: Any, worker: str | None = None) -> Any:
-        """Submit a task, to one worker if it is named."""
-        return self.client.submit(task, *arguments, pure=False, **({"workers": [worker]} if worker else {}))
-
-    # -- where lanes are ---------------------------------------------------------------------------------------------
-
-    def _plan(self) -> list[_Seat]:
-        """A lane for every worker thread; chunks stay where they are as far as the threads then have alike to do."""
-        distributed.wait(self.blocks)
-        for block in self.blocks:
-            if block.status == "error":
-                block.result()  # raises what its source raised
-        where = self.client.who_has(self.blocks)
-        at = [next(iter(where.get(block.key, ())), "") for block in self.blocks]
-        seats = []
-        for worker, chunks in shares(at, [hi - lo for lo, hi in self.spans], self._threads()):
-            self._bring([chunk for chunk in chunks if at[chunk] != worker], worker)
-            seats.append(_Seat(worker, chunks, self._new_lane(worker, chunks)))
-        return seats
-
-    def _new_lane(self, worker: str, chunks: Sequence[int]) -> Any:
-        return self._submit(Lane, [self.spans[chunk] for chunk in chunks], self.row_bytes, worker=worker)
-
-    def _threads(self) -> dict[str, int]:
-        """Threads of every worker there is; waits for one."""
-        self.client.wait_for_workers(1, timeout=_WAIT)
-        threads: dict[str, int] = self.client.nthreads()
-        return threads
-
-    def _least_busy(self, threads: Mapping[str, int]) -> str:
-        lanes = [seat.worker for seat in self._seats]
-        return min(threads, key=lambda worker: lanes.count(worker) / threads[worker])
-
-    def _balance(self) -> None:
-        """Where workers have joined, give them lanes of those that have more than they have threads."""
-        threads = self._threads()
-        for seat in self._seats:
-            lanes = [other.worker for other in self._seats]
-            to = self._least_busy(threads)
-            if lanes.count(seat.worker) > threads.get(seat.worker, 0) and lanes.count(to) < threads[to]:
-                lane = self._submit(Lane.copy, seat.lane, worker=to)
-                if not self._wait([lane], to):
-                    return
-                seat.worker, seat.lane = to, lane
-                self._bring(seat.chunks, to)
-
-    def _bring(self, chunks: Sequence[int], worker: str) -> None:
-        """Chunks to a worker, from wherever Dask has them or makes them."""
-        for chunk in chunks:
-            self.blocks[chunk] = self._submit(_same, self.client.compute(self._sources[chunk]), worker=worker)
-
-    # -- lost workers ------------------------------------------------------------------------------------------------
-
-    def _catch_up(self, numbers: frozenset[int]) -> None:
-        """Let lanes that are behind obey the log again."""
-        threads, since, others = self._threads(), {}, []
-        for number in numbers:
-            seat = self._seats[number]
-            if seat.worker not in threads:
-                seat.worker = ""  # counts no more
-                seat.worker = self._least_busy(threads)
-                self._bring(seat.chunks, seat.worker)
-                seat.lane = self._new_lane(seat.worker, seat.chunks)
-            copies = [(worker, copy) for worker, copy in seat.copies if copy.status == "finished"]
-            others += [worker for worker, _ in copies]
-            recover = self._submit(Lane.recover, seat.lane, *(copy for _, copy in copies), worker=seat.worker)
-            since[number] = recover
-        if not self._wait(list(since.values()), *others):
+    def _consider_checkpoint(self, states: ClusterStates) -> None:
+        """If it is time, keep the codes as they were before the last direction; then let new workers take part."""
+        begin, model = time.monotonic(), states.updates[-1].keywords.get("model")
+        affordable = self._checkpoint_seconds <= _CHECKPOINT_COST * (begin - self._checkpoint_end)
+        if len(states.updates) <= _CHECKPOINT_EVERY or not affordable or model is None:
             return
-        since = dict(zip(since, self.client.gather(list(since.values())), strict=True))
-        first = self.clock - len(self._log)
-        if min(since.values()) < first:
-            raise RuntimeError(
-                f"The codes of some rows were lost with their worker and with the worker that had a copy, and the "
-                f"first {first} orders that made them are no longer kept. Fit again; on machines that fail often, "
-                "with checkpoint=PATH, which goes on from the last checkpoint."
-            )
-        for clock in range(min(since.values()) + 1, self.clock + 1):
-            order = self._log[clock - first - 1]
-            sent = self._sent(order)
-            late = [number for number in numbers if since[number] < clock]
-            if not self._wait([self._obey(number, order, sent, clock, quiet=True) for number in late]):
-                return
+        if self._spans[-1][1] * model.S[0].nbytes > _CHECKPOINT_BYTES:
+            return
+        states.checkpoint, states.updates = list(self.codes(states)), (partial(states.updates[-1], t=0.0),)
+        self._checkpoint_end = time.monotonic()
+        self._checkpoint_seconds = self._checkpoint_end - begin
+        if self._workers() != self._threads:
+            self._groups, states.futures = [], None
 
-    def _check_blocks(self) -> None:
+    def _check_chunks(self) -> None:
         """Whether X is still there, or can be computed again."""
-        for (lo, hi), block in zip(self.spans, self.blocks, strict=True):
-            if block.status in ("cancelled", "lost"):
+        for (lo, hi), block in zip(self._spans, self._blocks, strict=True):
+            if block.status == "cancelled" and self._client.status == "running":
                 raise RuntimeError(
                     f"Rows {lo} to {hi} of X were lost with a worker and cannot be computed again, because they were "
                     "sent there as data (scatter). Make X from files or tasks (dask.array.from_zarr, from_delayed), "
                     "or fit again."
                 )
 
-    def _copy(self) -> None:
-        """Every now and then copy lanes to another worker; forget what was logged before the copies before these."""
-        first = self.clock - len(self._log)
-        recent = self._log[self._copied[0] - first :]
-        if len(recent) < _COPY_EVERY and sum(order.nbytes for order in recent) < _COPY_BYTES:
-            return
-        self._balance()
-        workers = sorted(self._threads())
-        for number, seat in enumerate(self._seats):
-            others = [worker for worker in workers if worker != seat.worker]
-            if others:
-                there, copy = others[number % len(others)], self._submit(Lane.copy, seat.lane, worker=seat.worker)
-                seat.copies = [*seat.copies[-1:], (there, self._submit(_same, copy, worker=there))]
-        self._copied = (self.clock, self._copied[0])
-        if sum(order.nbytes for order in self._log) > _LOG_BYTES:
-            del self._log[: self._copied[1] - first]
+    # -- tasks -------------------------------------------------------------------------------------------------------
+
+    def _apply(self, task: Task, command: Command, groups: Sequence[Group], before: Futures | None) -> list[Future]:
+        """A task for every group; what nothing comes before depends on something scattered."""
+        sent: object = command
+        if before is None or len(groups) * sizeof(command.keywords) > _EMBED:
+            sent = self._scatter(command)
+        made = []
+        for group, old in zip(groups, before or [None] * len(groups), strict=True):
+            spans, blocks = ([of[chunk] for chunk in group.chunks] for of in (self._spans, self._blocks))
+            made.append(self._submit(group, task, sent, spans, old, *blocks))
+        return made
+
+    def _total(self, parts: list[Future]) -> Addends:
+        """Sums added up a few at a time, the last few here."""
+        while len(parts) > FAN_IN:
+            parts = [self._submit(None, total, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+        return total(*self._gather(parts))
+
+    def _submit(self, group: Group | None, task: Task, *arguments: object) -> Future:
+        """A task for the worker of a group; for any other where that is gone."""
+        where = {"workers": [group.worker], "allow_other_workers": True} if group else {}
+        return self._client.submit(task, *arguments, pure=False, **where)
+
+    def _scatter(self, value: object, workers: list[str] | None = None) -> Future:
+        try:
+            return self._client.scatter([value], workers=workers, hash=False)[0]
+        except (OSError, TimeoutError) as error:  # no such worker any more
+            raise CancelledError from error
+
+    def _gather(self, futures: Futures) -> list[Any]:
+        self._wait(futures)
+        return self._client.gather(futures)
+
+    def _wait(self, futures: Futures) -> None:
+        """Wait for futures; raise what their tasks raised."""
+        with self._client.as_current():
+            while True:
+                try:
+                    distributed.wait(futures, timeout=_POLL)
+                    break
+                except TimeoutError:
+                    self._workers()
+        for future in futures:
+            if future.status == "error":
+                try:
+                    future.result()
+                except KilledWorker as error:
+                    raise RuntimeError(_GAVE_UP) from error
+
+    # -- workers -----------------------------------------------------------------------------------------------------
+
+    def _workers(self) -> dict[str, int]:
+        """Threads of every worker there is; waits for one."""
+        deadline = time.monotonic() + _WAIT
+        while self._client.status == "running":
+            threads: dict[str, int] = self._client.nthreads()
+            if threads:
+                return threads
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"The cluster has had no worker for {_WAIT} seconds: start workers, {_AGAIN}")
+            time.sleep(0.2)
+        raise RuntimeError(f"The connection to the Dask scheduler was lost: connect again, {_AGAIN}")
+
+    def _formed_groups(self) -> list[Group]:
+        """A group for every thread; chunks that must move for that are brought to their worker."""
+        if not self._groups:
+            self._threads = self._workers()
+            self._wait(self._blocks)
+            where = self._client.who_has(self._blocks)
+            at = [next(iter(where.get(block.key, ())), "") for block in self._blocks]
+            self._groups = balanced_groups(at, [hi - lo for lo, hi in self._spans], self._threads)
+            for group in self._groups:
+                for chunk in group.chunks:
+                    if at[chunk] != group.worker:
+                        self._blocks[chunk] = self._submit(group, _same, self._blocks[chunk])
+        return self._groups
 
 
-def shares(at: Sequence[str], rows: Sequence[int], threads: Mapping[str, int]) -> list[tuple[str, list[int]]]:
-    """Chunks of every worker thread: ``at[i]`` is the worker that has chunk i, ``rows[i]`` what it takes."""
-    fair = sum(rows) / sum(threads.values())
-    load, chunks, homeless = dict.fromkeys(threads, 0), {worker: list[int]() for worker in threads}, []
-    for chunk, worker in enumerate(at):
-        if worker in threads and load[worker] + rows[chunk] / 2 <= fair * threads[worker]:
-            load[worker] += rows[chunk]
-            chunks[worker].append(chunk)
+def balanced_groups(at: Sequence[str], rows: Sequence[int], threads: Mapping[str, int]) -> list[Group]:
+    """Chunks of every thread: ``at[i]`` is the worker that has chunk i; it stays there up to a fair share of rows."""
+    groups, homeless = [Group(worker, []) for worker, number in threads.items() for _ in range(number)], []
+    fair, by_size = sum(rows) / len(groups), sorted(range(len(at)), key=lambda chunk: -rows[chunk])
+    for chunk in by_size:
+        room = [group for group in groups if group.worker == at[chunk] and group.rows + rows[chunk] / 2 <= fair]
+        if room:
+            min(room, key=lambda group: group.rows).take(chunk, rows[chunk])
         else:
             homeless.append(chunk)
-    for chunk in sorted(homeless, key=lambda chunk: -rows[chunk]):
-        worker = min(threads, key=lambda worker: (load[worker] + rows[chunk]) / threads[worker])
-        load[worker] += rows[chunk]
-        chunks[worker].append(chunk)
-    lanes = []
-    for worker, mine in chunks.items():
-        split: list[list[int]] = [[] for _ in range(min(threads[worker], len(mine)))]
-        for chunk in sorted(mine, key=lambda chunk: -rows[chunk]):
-            min(split, key=lambda lane: sum(rows[other] for other in lane)).append(chunk)
-        lanes += [(worker, sorted(lane)) for lane in split]
-    return lanes
+    for chunk in homeless:
+        min(groups, key=lambda group: group.rows).take(chunk, rows[chunk])
+    return [group for group in groups if group.chunks]
 
 
-# -- tasks -------------------------------------------------------------------------------------------------------------
-
-
-def _same(value: Any) -> Any:
+def _same(value: Result) -> Result:
     """What was there, here."""
     return value
 
 
-def _obey(lane: Lane, number: int, order: Order, clock: int, quiet: bool, *blocks: Any) -> Any:
-    answer = lane.obey(order, clock, blocks)
-    if answer is None:
-        return _Behind(frozenset([number]))
-    return () if quiet else answer
-
-
-def _total(*answers: Any) -> Any:
-    behind = [answer.seats for answer in answers if isinstance(answer, _Behind)]
-    return _Behind(frozenset().union(*behind)) if behind else total(answers)
+def _codes_of(pair: tuple[list[tuple[Array, object]], Addends], number: int) -> Array:
+    return pair[0][number][0]

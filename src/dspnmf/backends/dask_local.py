@@ -1,72 +1,73 @@
-"""Lanes on Dask's schedulers for one machine: threads, processes, or none.
+"""Dask's schedulers for one machine: threads, processes, synchronous.
 
-Chunks of X are computed (read) again for every order, so X may be larger than memory unless it was persisted; the codes
-stay here, a lane for every chunk. Processes are started once, not for every order.
+Chunks of X are computed (read) again for every pass, so X may be larger than memory unless it was persisted; the states
+of all chunks stay in this process. Processes are started once, not for every pass.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import dask
 import dask.multiprocessing
+from dask.delayed import Delayed
 
-from dspnmf._threads import alone
-from dspnmf.backends.dask_partition import FAN_IN, Lane, Order, Recipe, Span, total
+from dspnmf._typing import Array
+from dspnmf.backends import dask_partition
+from dspnmf.backends.dask_partition import FAN_IN, Addends, Reduction, Span, State, Task, Update, total
 
 
-class Local:
-    """The chunks of a Dask array, and the lanes that hold their codes."""
+class LocalExecutor:
+    """The chunks of a Dask array on a scheduler of this machine (see `Executor`)."""
 
-    def __init__(self, blocks: Sequence[Any], spans: Sequence[Span]) -> None:
-        self._blocks = list(blocks)  # delayed
-        self._lanes = [Lane([span]) for span in spans]
+    def __init__(self, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
+        self._blocks = blocks
+        self._spans = spans
         self._options: dict[str, Any] = {}
-        if dask.base.get_scheduler(collections=self._blocks) is dask.multiprocessing.get and not dask.config.get(
-            "pool", None
-        ):
+        scheduler = dask.base.get_scheduler(collections=blocks)
+        if scheduler is dask.multiprocessing.get and not dask.config.get("pool", None):
             workers = dask.config.get("num_workers", None)
             pool = ProcessPoolExecutor(workers, mp_context=dask.multiprocessing.get_context())
             weakref.finalize(self, pool.shutdown)
             self._options = {"pool": pool}
 
-    def run(self, order: Order) -> tuple[Any, ...]:
-        """Give an order to every lane; the sum of their answers."""
-        obey, add = dask.delayed(_obey, pure=False), dask.delayed(_total, pure=False)
-        lanes, parts = [], []
-        for lane, block in zip(self._lanes, self._blocks, strict=True):
-            own = dask.delayed(order.part(lane.spans), traverse=False)
-            both = obey(dask.delayed(lane, traverse=False), own, block)
-            lanes.append(dask.delayed(itemgetter(0), pure=False)(both))
-            parts.append(dask.delayed(itemgetter(1), pure=False)(both))
-        while len(parts) > 1:
-            parts = [add(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        self._lanes, answer = dask.compute(lanes, parts[0], **self._options)
-        return tuple(answer)
+    def states(self, start: Update | Sequence[Array]) -> list[State]:
+        """Codes of the host as they are, others in one pass."""
+        return self.update(start, None)[0] if isinstance(start, partial) else [(U, None) for U in start]
 
-    def codes(self, recipe: Recipe, chunks: Iterable[int], unit: Any, k: int, scale: float) -> list[Any]:
-        """The codes of some chunks."""
-        make, tasks = dask.delayed(Lane.codes, pure=False), []
-        for lane, block in ((self._lanes[chunk], self._blocks[chunk]) for chunk in chunks):
-            X = block if recipe.needs == "X" else None
-            small = dask.delayed(recipe.part(lane.spans), traverse=False)
-            tasks.append(make(dask.delayed(lane, traverse=False), small, 0, X, k, scale, unit))
-        return list(dask.compute(*tasks, **self._options))
+    def update(self, update: Update, states: list[State] | None) -> tuple[list[State], Addends]:
+        """One task for every chunk, and a tree of sums."""
+        made = self._apply(dask_partition.update_chunks, update, states)
+        first, second = dask.delayed(itemgetter(0), pure=False), dask.delayed(itemgetter(1), pure=False)
+        new, sums = dask.compute(
+            [first(pair) for pair in made], _tree([second(pair) for pair in made]), **self._options
+        )
+        return [state for (state,) in new], sums
 
-    def here(self, block: Any) -> Any:
-        """The block is here."""
-        return block
+    def reduce(self, reduction: Reduction, states: list[State] | None = None) -> Addends:
+        """One task for every chunk, and a tree of sums."""
+        (sums,) = dask.compute(_tree(self._apply(dask_partition.reduce_chunks, reduction, states)), **self._options)
+        return sums
 
+    def codes(self, states: list[State]) -> Iterator[Array]:
+        """They are here."""
+        return (U for U, _ in states)
 
-def _obey(lane: Lane, order: Order, block: Any) -> tuple[Lane, tuple[Any, ...]]:
-    """The lane too: in another process it is another one."""
-    with alone():
-        return lane, order.run(lane, [block])
+    def _apply(self, task: Task, command: Update | Reduction, states: list[State] | None) -> list[Delayed]:
+        sent, task = dask.delayed(command, traverse=False), dask.delayed(task, pure=False)
+        nothing = [None] * len(self._spans)
+        before = [dask.delayed(([state], ()), traverse=False) for state in states] if states else nothing
+        return [task(sent, [span], *rest) for span, *rest in zip(self._spans, before, self._blocks, strict=True)]
 
 
-def _total(answers: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return total(answers)
+def _tree(parts: list[Delayed]) -> Delayed:
+    """Sums added up, a few at a time."""
+    add = dask.delayed(total, pure=False)
+    while len(parts) > 1:
+        parts = [add(*parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+    return parts[0]

@@ -148,14 +148,18 @@ class MemoryRows:
 
         The direction is taken times `stretch`, cut off where codes would become negative.
         """
+        PD, UD, DD, first, last = self.swept(model, sweeps, stretch)
+        return Sums(PD, UD, DD, *self._along(), (last / first) ** 0.5 if first > 0 else 0.0)
+
+    def swept(self, model: RowModel, sweeps: int, stretch: float) -> tuple[Array, Array, Array, float, float]:
+        """The work of `look`: X'D, U'D, D'D, and the squared changes of the first and of the last sweep."""
         S, M, extra, delta, kappa = self._cast(model)
         work = 2 * self.product_cost + sweeps * self.sweep_cost
         arrays = (extra, delta, self._U, self._D)
         parts = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
         self._pending = 0.0
-        first, last = float(_total(parts, 3)), float(_total(parts, 4))
-        settled = (last / first) ** 0.5 if first > 0 else 0.0
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along(), settled)
+        PD, UD, DD, first, last = (_total(parts, which) for which in range(5))
+        return PD / self.scale, UD, DD, float(first), float(last)
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
@@ -265,21 +269,18 @@ class MemoryRows:
         return float(sum(sum(spread(partial(task, X, at), X.shape[0], work * X.shape[0])) for at, X in self._slabs()))
 
     def gram_residual2(self) -> float | None:
-        """||XX' - UU'||^2 from the residuals, or None where there are too many features for it.
+        """||XX' - UU'||^2 from the residuals, or None where there are too many features for it."""
+        return None if self.shape[1] > TRIANGLE else triangle_residual2(self.triangle(), self.shape[1])
 
-        With R the triangular factor of [X U] (built block by block), this is ``||R_x R_x' - R_u R_u'||^2``: the large
-        numbers cancel before they are squared.
-        """
-        m = self.shape[1]
-        if m > TRIANGLE:
-            return None
+    def triangle(self) -> Array:
+        """The triangular factor R of [X U], built block by block."""
         U = self.codes
-        R: Any = np.empty((0, m + self.k))
+        R: Any = np.empty((0, self.shape[1] + self.k))
         for at, X in self._slabs():
             for i in range(0, X.shape[0], 4 * TRIANGLE):
                 here = _dense(X[i : i + 4 * TRIANGLE]).astype(np.float64) / self.scale
                 R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
-        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+        return R
 
     def _cast(self, model: RowModel) -> tuple[Any, ...]:
         """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
@@ -312,6 +313,14 @@ class MemoryRows:
         """Run a kernel on all rows, split among the threads."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
+
+
+def triangle_residual2(R: Array, m: int) -> float:
+    """||XX' - UU'||^2 from the triangular factor of [X U], X with m columns.
+
+    It is ``||R_x R_x' - R_u R_u'||^2``: the large numbers cancel before they are squared.
+    """
+    return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
 
 
 def _kernels() -> Any:

@@ -1,4 +1,4 @@
-"""||X||^2 and ||XX'||^2 = ||X'X||^2 of matrices in memory and in files; the Gram matrix is formed in tiles only."""
+"""||X||^2 and ||XX'||^2 = ||X'X||^2 of matrices in memory, in files and in chunks; X'X is formed in parts only."""
 
 from __future__ import annotations
 
@@ -109,3 +109,21 @@ def _by_rows(slabs: Slabs, shape: tuple[int, int], height: int, unit: float) -> 
         own = (held @ held.T / unit).ravel()
         total += float(own @ own)
     return total
+
+
+def gram_stripe(X: Matrix, lo: int, hi: int, unit: float) -> Matrix:
+    """Columns `lo` to `hi` of X'X, from row `lo` down, in float64; sparse where X is."""
+    if sparse.issparse(X):
+        A = sparse.csc_array(X, dtype=np.float64)
+        return A[:, lo:].T @ A[:, lo:hi] / unit
+    stripe = np.zeros((X.shape[1] - lo, hi - lo))
+    for i in range(0, len(X), 8 * TILE):
+        stripe += X[i : i + 8 * TILE, lo:].T @ X[i : i + 8 * TILE, lo:hi]
+    return stripe / unit
+
+
+def stripe_norm2(stripe: Matrix) -> float:
+    """What a stripe contributes to ||X'X||^2: what lies below the diagonal block counts twice."""
+    width, rows = stripe.shape[1], sparse.csr_array(stripe) if sparse.issparse(stripe) else stripe
+    square, below = (np.ravel(part.data if sparse.issparse(part) else part) for part in (rows[:width], rows[width:]))
+    return float(square @ square) + 2 * float(below @ below)
