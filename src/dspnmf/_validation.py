@@ -203,9 +203,14 @@ def _values(X: ArrayLike) -> NDArray[Any]:
     return X.data if sparse.issparse(X) else X
 
 
+def takes_missing(estimator: Estimator) -> bool:
+    """Whether the estimator takes NaN for a missing cell."""
+    return getattr(estimator, "missing", "error") == "mask"
+
+
 def has_missing(estimator: Estimator, X: ArrayLike) -> bool:
     """Whether cells of X are NaN, and the estimator takes that for missing."""
-    return getattr(estimator, "missing", "error") == "mask" and bool(_values(X).size) and np.isnan(_values(X).min())
+    return takes_missing(estimator) and bool(_values(X).size) and np.isnan(_values(X).min())
 
 
 def first_bad_cell(X: ArrayLike, *, skip: bool = False) -> tuple[int, int, float]:

@@ -1,27 +1,40 @@
 """Rows on a device: dense or CSR tensors of Torch. Everything stays there between iterations.
 
 Requirements: X is n x m, float32 or float64; codes and what has their shape are kept k x n. The solver's small arrays
-are float64 tensors on the device; one transfer an iteration tells the host what it must know (`DeviceSmall.fetch`). For
-newton-cg the k x k curvature travels as well, while the device is busy with the first pass.
+are float64 tensors on the device; one transfer an iteration brings the host what it must know (`DeviceSmall.fetch`).
+For newton-cg the k x k curvature travels as well, while the device is busy with the first pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from dspnmf.backends.csr_tensors import csr_on_host, csr_rows, transposed
-from dspnmf.backends.cuda_tiles import PlainTiles, Tensor, Tiles
-from dspnmf.backends.memory import TRIANGLE, ArrayRows
-from dspnmf.backends.row_model import GROUP, RandomCodes, RowModel, Slope, Sums
-from dspnmf.backends.small_arrays import HOST, Scalar, Small, dot
+from dspnmf._typing import Array, Codes, Scalar, SmallArray
+from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
+from dspnmf.backends.cuda_operators import DeviceOperators
+from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, Tiles, as_step
+from dspnmf.backends.memory_rows import TRIANGLE
+from dspnmf.backends.row_model import (
+    GROUP,
+    BlockNorms,
+    Completion,
+    Operator,
+    RandomCodes,
+    RowModel,
+    Slope,
+    Sums,
+    Ties,
+)
+from dspnmf.backends.small_arrays import HOST, Small, dot
 
-_CHUNK = 2**26  # entries of X that are looked at in float64 at once
-_MEMORY_BOUND = 3.0  # what work on codes costs beside that on X, operation by operation
+CHUNK = 2**26  # entries of X that are looked at in float64 at once
+_MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
 class DeviceSmall:
@@ -31,13 +44,13 @@ class DeviceSmall:
         self._tiles = tiles
         self._device = device
 
-    def where(self, condition: Any, yes: Scalar, no: Scalar) -> Scalar:
+    def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """Chosen on the device."""
         if not isinstance(condition, Tensor):
             return yes if condition else no
         return torch.where(condition, yes, no)
 
-    def over(self, going: Any) -> bool:
+    def over(self, going: Scalar) -> bool:
         """The host does not know."""
         return False
 
@@ -47,17 +60,17 @@ class DeviceSmall:
         return values
 
     def _stacked(self, scalars: Sequence[Scalar]) -> Tensor:
-        """Scalars of the device and of the host side by side on the device, without waiting."""
+        """Scalars of the device and of the host as one tensor on the device, without waiting."""
         return torch.stack([
             s.double() if isinstance(s, Tensor) else torch.full((), s, dtype=torch.float64, device=self._device)
             for s in scalars
         ])  # fmt: skip
 
-    def host(self, A: Any) -> Any:
+    def host(self, A: SmallArray) -> Array:
         """Copied."""
         return A.cpu().numpy() if isinstance(A, Tensor) else np.asarray(A)
 
-    def adopt(self, A: Any) -> Any:
+    def adopt(self, A: SmallArray) -> Tensor:
         """Copied."""
         if isinstance(A, Tensor):
             return A
@@ -68,224 +81,253 @@ class DeviceSmall:
         """By the device."""
         return self._tiles.best_step(self._stacked(c))
 
-    def components(self, Vt: Any, P: Any, Q: Any, rounding: float) -> Any:
+    def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> Tensor:
         """By the device."""
         return self._tiles.components(Vt, P, Q, rounding)
 
-    def inverse(self, S: Any, floor: float, tiny: float) -> Any:
+    def inverse(self, S: SmallArray, floor: float, tiny: float) -> Tensor:
         """By the host, where it is a matter of microseconds."""
         return self.adopt(HOST.inverse(self.host(S), floor, tiny))
 
 
 class DeviceRows:
-    """X and its codes on a device."""
+    """X and its codes on a device; `scale` is the unit X is measured in (every sum returned is in that unit)."""
 
     cg_steps = (3, 24)
+    completes = False
 
-    def __init__(self, X: Tensor, k: int, scale: float = 1.0) -> None:
+    def __init__(self, X: Tensor, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
         self.scale = scale
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.k = k
-        self.dtype = np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
+        self.dtype = numpy_dtype(X)
         self._X = X
-        self._sparse = X.layout == torch.sparse_csr
-        self._pushed = transposed(X).double() if self._sparse else X
+        self._pushed = transposed(X).double() if is_csr(X) else X
+        self._operators = DeviceOperators(operators, X.dtype, X.device)
         self._tiles = _tiles_for(X, k)
         self.small: Small = DeviceSmall(self._tiles, X.device)
         self._w: dict[str, Tensor] = {}
-        self._pending: Any = 0.0
-        self._curvature: Any = None
-        self._first = True
-        stored = X._nnz() if self._sparse else X.numel()
-        self.product_cost = 2.0 * stored * k
+        self._pending: Scalar = 0.0
+        self._first = True  # whether the next conjugate-gradient step is the first
+        self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
 
-    @property
-    def data(self) -> Any:
-        """X as it was given."""
-        return self._X
+    # -- codes -----------------------------------------------------------------------------------------------------
 
     @property
-    def codes(self) -> Any:
+    def codes(self) -> Tensor:
         """The codes (k x n), all steps taken."""
         U = self._w["U"]
         if not (isinstance(self._pending, float) and self._pending == 0.0):
-            step = torch.as_tensor(self._pending, device=U.device).to(U.dtype)
-            U.copy_(torch.clamp(U + step * self._w["D"], min=0))
+            U.copy_(torch.clamp(U + as_step(self._pending, U) * self._w["D"], min=0))
             self._pending = 0.0
         return U
 
-    def draw(self, start: RandomCodes) -> Any:
-        """Drawn on the host, so that they are the same everywhere."""
-        U = torch.empty(self.k, self.shape[0], dtype=self._X.dtype, device=self._X.device)
-        for i in range(0, self.shape[0], GROUP):
-            j = min(i + GROUP, self.shape[0])
-            U[:, i:j] = torch.as_tensor(start(i, j), device=U.device).T
-        return U
+    def draw(self, start: RandomCodes) -> Tensor:
+        """Codes drawn on the host, so that they are the same everywhere."""
+        n = self.shape[0]
+        return self.restore_codes(start(i, min(i + GROUP, n)) for i in range(0, n, GROUP))
 
-    def save_codes(self, codes: Any = None) -> Iterator[Any]:
-        """Blocks of rows on the host."""
+    def scaled(self, codes: Tensor, factors: Array | float) -> Tensor:
+        """Codes times a number, or a number for every component, in place."""
+        by = self.small.adopt(factors).to(codes.dtype)
+        return codes.mul_(by[:, None] if by.ndim else by)
+
+    def save_codes(self, codes: Tensor | None = None) -> Iterator[Array]:
+        """Codes in blocks of rows on the host: those given, or the current ones, all steps taken."""
         U = self.codes if codes is None else codes
         for i in range(0, self.shape[0], GROUP):
             yield U[:, i : i + GROUP].T.contiguous().cpu().numpy()
 
-    def restore_codes(self, blocks: Iterable[Any]) -> Any:
-        """Blocks of rows, on the device again."""
+    def some_codes(self, rows: NDArray[np.intp]) -> Array:
+        """Codes of some rows, copied."""
+        return self.codes[:, torch.from_numpy(rows).to(self._X.device)].T.double().cpu().numpy()
+
+    def restore_codes(self, blocks: Iterable[Array]) -> Tensor:
+        """Codes for `begin`, from blocks of rows of the host in their order."""
         U, at = torch.empty(self.k, self.shape[0], dtype=self._X.dtype, device=self._X.device), 0
         for block in blocks:
-            U[:, at : at + len(block)] = torch.from_numpy(np.ascontiguousarray(block)).to(U.device).T
+            U[:, at : at + len(block)] = torch.from_numpy(np.array(block, order="C")).to(U.device).T
             at += len(block)
         return U
 
-    def begin(self, codes: Any) -> None:
+    def begin(self, codes: Tensor | Array) -> None:
         """Start from these codes: k x n on the device, or n x k of the host."""
         if isinstance(codes, np.ndarray):
-            codes = torch.as_tensor(np.ascontiguousarray(codes.T), dtype=self._X.dtype, device=self._X.device)
+            codes = torch.from_numpy(np.array(codes.T, order="C")).to(self._X.device, self._X.dtype)
         self._w["U"] = codes
         self._w["D"] = torch.zeros_like(codes) if "D" not in self._w else self._w["D"].zero_()
         self._pending = 0.0
 
-    def release(self) -> None:
-        """Give back the memory only a descent needs."""
-        self._w = {"U": self.codes, "D": self._w["D"]}
+    def restart(self) -> None:
+        """X is as it was."""
 
-    def sums(self) -> tuple[Any, Any, tuple[Any, ...]]:
-        """P = X'U and Q = U'U."""
+    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
+        """X is as it was."""
+        return None
+
+    def release(self) -> None:
+        """Free the memory that only a descent needs."""
+        self._w = {"U": self.codes}
+
+    # -- one look at every row -------------------------------------------------------------------------------------
+
+    def sums(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """P = X'U, Q = U'U, and U'LU for every operator."""
         U = self.codes
-        nothing = {"U": U, "D": U.clone(), "z": U}
-        Q = self._tiles.combine(nothing, 0.0, 1.0)[1]  # D'D of a copy
-        return self._tiles.push(self._pushed, U) / self.scale, Q, ()
+        copied = {"U": U, "D": U.clone(), "z": U}
+        Q = self._tiles.combine(copied, 0.0, 1.0)[1]  # D'D of a copy
+        return self._push(U), Q, self._operators.between((U,), U)[0]
 
     def step(self, t: Scalar) -> None:
-        """U += t D."""
+        """U += t D, at the next look."""
         self._pending = t
 
-    def _pull(self, model: RowModel) -> Tensor:
-        return self._tiles.pull(self._X, model.M / self.scale, self.k)
-
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """Pull, sweep, push."""
-        G, w = self._pull(model), self._w
-        first, last, UD, DD = self._tiles.look(
-            G, w["U"], w["D"], self._pending, self.small.adopt(model.S), sweeps, stretch
-        )
+        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
+
+        The direction is taken times `stretch`, cut off where codes would become negative.
+        """
+        (S, rows), (_, G) = self._operators.curvature(model), self._pulls(model)
+        U, D = self._w["U"], self._w["D"]
+        first, last, UD, DD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
         self._pending = 0.0
         settled = torch.where(first > 0, torch.sqrt(last / first), 0.0)
-        return Sums(self._tiles.push(self._pushed, w["D"]) / self.scale, UD, DD, settled=settled)
+        ULD, DLD = self._operators.between((U, D), D)
+        return Sums(self._push(D), UD, DD, ULD, DLD, settled)
 
-    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Any]:
-        """First pass of newton-cg."""
-        w, S = self._w, self.small.adopt(model.S)
+    # -- newton-cg: the same look in two passes, conjugate gradients between them -----------------------------------
+
+    def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Tensor]:
+        """First pass: in D the direction of a few sweeps; the model along D, along its part A at zero, and D'A.
+
+        Half the gradient is ``U S - G``; it is not formed, its products follow from sums.
+        """
+        w, operators, own = self._w, self._operators, self.small.adopt(model.S)
         if "z" not in w:
             w.update({name: torch.empty_like(w["U"]) for name in ("z", "r", "u", "p", "q")})
             w["free"] = torch.empty(w["U"].shape, dtype=torch.int8, device=w["U"].device)
-        self._curvature = _Sent(S)
-        w["G"] = self._pull(model)
-        GD, GA, UD, DD, UA, AA, DA = self._tiles.face(w["G"], w["U"], w["D"], self._pending, S, sweeps)
+        self._S, self._common = own, _Sent(operators.common_curvature(model))
+        S, rows = operators.curvature(model)
+        w["G"], G = self._pulls(model)
+        GD, GA, UD, DD, UA, AA, DA = self._tiles.face(G, w["U"], w["D"], self._pending, S, sweeps, rows)
         self._pending = 0.0
-        return Slope(dot(S, UD) - GD, UD, DD), Slope(dot(S, UA) - GA, UA, AA), DA
+        D = w["D"]
+        if model.curves:  # the sweeps' pull was another
+            A = torch.where(w["U"] + D == 0, D, 0)
+            GD, GA = ((w["G"] * B).sum(dtype=torch.float64) for B in (D, A))
+        (DLD,) = operators.between((D,), D)
+        return Slope(dot(own, UD) - GD, UD, DD, DLD), Slope(dot(own, UA) - GA, UA, AA), DA
 
-    def preconditioner(self, model: RowModel, floor: float) -> Any:
-        """Inverse of the curvature, by the host, from what was sent before the first pass."""
-        inverse = HOST.inverse(self._curvature.received(), floor, 1e4 * float(torch.finfo(self._X.dtype).tiny))
+    def preconditioner(self, model: RowModel, floor: float) -> Tensor:
+        """Inverse of the curvature common to rows, by the host, from what was sent before the first pass."""
+        inverse = HOST.inverse(self._common.received(), floor, 1e4 * float(torch.finfo(self._X.dtype).tiny))
         return self.small.adopt(inverse)
 
-    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Any, inverse: Any) -> Any:
-        """The residual on the free entries, preconditioned."""
+    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Slope:
+        """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
         self._first = True
-        (energy,) = self._tiles.cg_start(self._w, (tau, sigma), model.S, model.coupling * UD, inverse)
-        return _Residual(energy, self._tiles, self._w)
+        W = self._operators.curved(model, self._w["D"], tau)
+        w = self._w if W is None else {**self._w, "G": self._w["G"] - W}
+        (energy,) = self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
+        return self._along_residual(energy)
 
-    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Any, inverse: Any) -> Any:
+    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Tensor, inverse: Tensor) -> Slope:
         """One conjugate-gradient step."""
         first, self._first = self._first, False
-        (energy,) = self._tiles.cg_step(self._w, (alpha, beta), model.S, model.coupling * Uu, inverse, first)
-        return _Residual(energy, self._tiles, self._w)
+        W = self._operators.curved(model, self._w["u"])
+        (energy,) = self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
+        return self._along_residual(energy)
 
-    def project(self) -> tuple[Slope, Any, tuple[Any, ...]]:
-        """The direction to the projection; half the gradient is U S - G."""
+    def project(self) -> tuple[Slope, Tensor, tuple[Tensor, ...]]:
+        """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
         Gz, Dz, Uz, zz = self._tiles.project(self._w)
-        return Slope(dot(self._curvature.sent, Uz) - Gz, Uz, zz), Dz, ()
+        z = self._w["z"]
+        zLz, DLz = self._operators.between((z, self._w["D"]), z)
+        return Slope(dot(self._S, Uz) - Gz, Uz, zz, zLz), Dz, DLz
 
     def combine(self, tau: Scalar, stretch: float = 1.0) -> Sums:
-        """Second pass."""
+        """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
         UD, DD = self._tiles.combine(self._w, tau, stretch)
-        return Sums(self._tiles.push(self._pushed, self._w["D"]) / self.scale, UD, DD)
+        U, D = self._w["U"], self._w["D"]
+        ULD, DLD = self._operators.between((U, D), D)
+        return Sums(self._push(D), UD, DD, ULD, DLD)
 
-    def map(self, rule: Any, model: RowModel) -> tuple[Any, ...]:
-        """Rules are written for NumPy; `check_place` refuses them before a fit."""
-        raise NotImplementedError
+    def _along_residual(self, energy: Tensor) -> Slope:
+        """The model along the preconditioned residual u."""
+        u, between = self._w["u"], self._operators.between
+        return cast(Slope, _Residual(energy, lambda: self._tiles.residual_sums(self._w), lambda: between((u,), u)[0]))
 
-    def solve(self, model: RowModel, extra: Any = None, delta: Any = None, kappa: Any = None) -> Any:
-        """Codes (k x n) that minimise the model sample by sample."""
-        S, M = self.small.adopt(model.S), self.small.adopt(model.M)
-        return self._tiles.solve(self._tiles.pull(self._X, M / self.scale, self.k), S)
+    # -- everything but descent ------------------------------------------------------------------------------------
 
-    # -- once a fit ------------------------------------------------------------------------------------------------
+    def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Tensor:
+        """Codes (k x n) that minimise the model row by row, without coupling and operators.
 
-    def _chunks(self) -> Any:
-        """Blocks of rows, dense, in float64 and in the unit."""
-        rows = max(1, _CHUNK // self.shape[1])
-        for i in range(0, self.shape[0], rows):
-            X = csr_rows(self._X, i, i + rows).to_dense() if self._sparse else self._X[i : i + rows]
-            yield i, X.double() / self.scale
+        A pull of the ties is n x k of the host, or k x n on the device.
+        """
+        ties = ties or Ties(None)
+        pull: Codes = ties.pull
+        G = self._tiles.pull(self._X, self.small.adopt(model.M) / self.scale, self.k)
+        if pull is not None:
+            G += (pull if isinstance(pull, Tensor) else self.small.adopt(pull.T)).to(G)
+        rows = None
+        if ties.weight is not None and ties.lengths is not None:
+            rows = RowCurvature(*(self.small.adopt(part).to(G) for part in (ties.weight, ties.lengths)))
+        return self._tiles.solve(G, self.small.adopt(model.S), rows)
 
-    def _values(self) -> Tensor:
-        return self._X.values() if self._sparse else self._X
-
-    def mean(self) -> float:
-        """The mean of X, summed in float64."""
-        return float(self._values().sum(dtype=torch.float64)) / (self.shape[0] * self.shape[1])
-
-    def norm2(self) -> float:
-        """||X||^2."""
-        values = self._values()
-        step = _CHUNK if self._sparse else max(1, _CHUNK // self.shape[1])
-        parts = (values[i : i + step].double() / self.scale for i in range(0, len(values), step))
-        return float(sum(part.square().sum() for part in parts))
-
-    def gram_norm2(self) -> float:
-        """||XX'||^2: of the smaller side where dense, by the host where sparse."""
-        if self._sparse:
-            return ArrayRows(csr_on_host(self._X), 1, self.scale).gram_norm2()
-        if self.shape[0] < self.shape[1]:
-            X = self._X.double() / self.scale
-            return float((X @ X.T).square().sum())
-        total = torch.zeros(self.shape[1], self.shape[1], dtype=torch.float64, device=self._X.device)
-        for _, X in self._chunks():
-            total += X.T @ X
-        return float(total.square().sum())
-
-    def residual2(self, Vt: Any) -> float:
+    def residual2(self, Vt: SmallArray) -> float:
         """||X - UV||^2 from the residuals themselves."""
         U, V = self.codes, self.small.adopt(Vt).T
-        return float(sum((X - U[:, i : i + len(X)].T.double() @ V).square().sum() for i, X in self._chunks()))
+        parts = ((X / self.scale, U[:, i : i + len(X)].T.double()) for i, X in dense_chunks(self._X))
+        return float(sum((X - Z @ V).square().sum() for X, Z in parts))
 
     def gram_residual2(self) -> float | None:
-        """||XX' - UU'||^2 through a triangular factor of [X U]."""
+        """||XX' - UU'||^2 through a triangular factor of [X U], None where there are too many features for it."""
         m = self.shape[1]
         if m > TRIANGLE:
             return None
         U, R = self.codes, torch.empty(0, m + self.k, dtype=torch.float64, device=self._X.device)
-        for i, X in self._chunks():
-            block = torch.cat([X, U[:, i : i + len(X)].T.double()], dim=1)
+        for i, X in dense_chunks(self._X):
+            block = torch.cat([X / self.scale, U[:, i : i + len(X)].T.double()], dim=1)
             R = torch.linalg.qr(torch.cat([R, block]), mode="r").R
         return float(torch.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+
+    def _pulls(self, model: RowModel) -> tuple[Tensor, Tensor]:
+        """The pull of the model, and that of the sweeps: these hold the diagonals of operators in their curvature."""
+        G = self._tiles.pull(self._X, self.small.adopt(model.M) / self.scale, self.k)
+        if model.pulls:
+            G += self._operators.pull(model, self.codes)
+        return G, G + self._operators.own(model, self.codes) if model.curves else G
+
+    def _push(self, D: Tensor) -> Tensor:
+        """X'D."""
+        return self._tiles.push(self._pushed, D) / self.scale
+
+
+def numpy_dtype(X: Tensor) -> np.dtype[np.floating]:
+    """The type of a tensor's numbers, in NumPy's words."""
+    return np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
+
+
+def dense_chunks(X: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Blocks of rows in their order, dense and in float64: the number of the first row, and the block."""
+    step = max(1, CHUNK // int(X.shape[1]))
+    for i in range(0, X.shape[0], step):
+        yield i, (csr_rows(X, i, i + step).to_dense() if is_csr(X) else X[i : i + step]).double()
 
 
 class _Residual:
     """A `Slope` along the preconditioned residual; its sums are made when asked for, if anybody does."""
 
-    DLD: tuple[Any, ...] = ()
-
-    def __init__(self, energy: Tensor, tiles: Tiles, w: dict[str, Tensor]) -> None:
+    def __init__(
+        self, energy: Tensor, sums: Callable[[], list[Tensor]], between: Callable[[], tuple[Tensor, ...]]
+    ) -> None:
         self.slope = energy
-        self._tiles = tiles
-        self._w = w
+        self._made_sums, self._made_between = sums, between
 
     @cached_property
     def _sums(self) -> list[Tensor]:
-        return self._tiles.residual_sums(self._w)
+        return self._made_sums()
 
     @property
     def UD(self) -> Tensor:
@@ -297,13 +339,17 @@ class _Residual:
         """And u'u."""
         return self._sums[1]
 
+    @cached_property
+    def DLD(self) -> tuple[Tensor, ...]:
+        """And u'Lu for every operator."""
+        return self._made_between()
+
 
 class _Sent:
     """A small array on its way to the host; who needs it waits for it and for nothing else."""
 
     def __init__(self, A: Tensor) -> None:
-        self.sent = A
-        self._event: Any = None
+        self._event: torch.cuda.Event | None = None
         if not A.is_cuda:
             self._copy = A
             return
@@ -312,7 +358,7 @@ class _Sent:
         self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._event.record()
 
-    def received(self) -> Any:
+    def received(self) -> Array:
         """The array on the host."""
         if self._event is not None:
             self._event.synchronize()
@@ -323,9 +369,9 @@ def _tiles_for(X: Tensor, k: int) -> Tiles:
     """Triton kernels where they are to be had and take X."""
     if X.is_cuda:
         try:
-            from dspnmf.backends import cuda_fused_tiles as _fused
+            from dspnmf.backends import cuda_fused_tiles
         except ImportError:  # Torch for this platform comes without Triton
             return PlainTiles()
-        if _fused.fits(X, k):
-            return _fused.FusedTiles(X, k)
+        if cuda_fused_tiles.fits(X, k):
+            return cuda_fused_tiles.FusedTiles(X, k)
     return PlainTiles()

@@ -1,4 +1,8 @@
-"""The work on tiles by Triton kernels: CUDA, float32."""
+"""The work on tiles by Triton kernels: CUDA, float32.
+
+Where curvature differs from row to row (graphs with varying degrees, new rows tied to those of a fit), sweeps are those
+of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from typing import Any
 import torch
 from triton import language as tl
 
+from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
-from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, Tensor, inverse_diagonal
+from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
 
 _SPAN = 4096  # rows whose products one program adds up
@@ -55,7 +60,7 @@ class FusedTiles(PlainTiles):
         off = torch.nn.functional.pad(S - torch.diag(S.diagonal()), wide * 2).contiguous()
         return off, torch.nn.functional.pad(inverse_diagonal(S, rounding), wide)
 
-    def _steps(self, *steps: Any) -> Tensor:
+    def _steps(self, *steps: Scalar) -> Tensor:
         """Steps where kernels can read them."""
         if len(steps) == 1 and isinstance(steps[0], Tensor):
             return steps[0]
@@ -117,16 +122,25 @@ class FusedTiles(PlainTiles):
     def _sweep_tile(self) -> dict[str, int]:
         return {"K": self._k, "KP": self._kp, "BM": 64 if self._kp <= 32 else 32, "num_warps": 1}
 
-    def look(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int, stretch: float) -> list[Tensor]:
+    def look(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
+        rows: RowCurvature | None = None,
+    ) -> list[Tensor]:  # fmt: skip
         """The sweeps, then the sums."""
+        if rows is not None:
+            return super().look(G, U, D, t, S, sweeps, stretch, rows)
         off, inverse = self._curvature(S.float())
         tile, n = self._sweep_tile(), U.shape[1]
         parts = self._room(self._grid(n, tile["BM"]), 2)
         kernels.look[(len(parts),)](G, U, D, off, inverse, self._steps(t), parts, n, sweeps, stretch, **tile)
         return [*self._total(parts), *self._gram(U, D)]
 
-    def face(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int) -> list[Tensor]:
+    def face(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+    ) -> list[Tensor]:
         """The sweeps, then the sums along D and along its part that ends at zero."""
+        if rows is not None:
+            return super().face(G, U, D, t, S, sweeps, rows)
         tile, n = self._sweep_tile(), U.shape[1]
         parts = self._room(self._grid(n, tile["BM"]), 2)
         off, inverse = self._curvature(S.float())
@@ -135,7 +149,7 @@ class FusedTiles(PlainTiles):
         return [*self._total(parts), UD, DD, UA, AA, DA]
 
     def _cg(
-        self, kernel: Any, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...], **more: Any
+        self, kernel: Any, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...], **flags: bool
     ) -> Tensor:
         tile = {"K": self._k, "KP": self._kp, "BM": 64 if self._kp <= 32 else 32, "MODE": self._mode}
         n = w["U"].shape[1]
@@ -143,21 +157,22 @@ class FusedTiles(PlainTiles):
         squares = [self._square(A) for A in small]
         warps = 2 if self._kp <= 32 else 4
         arrays = [w[name] for name in names.split()]
-        kernel[(len(parts),)](*arrays, *squares, steps, parts, n, **tile, **more, num_warps=warps)
+        kernel[(len(parts),)](*arrays, *squares, steps, parts, n, **tile, **flags, num_warps=warps)
         return parts
 
-    def cg_start(self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
         """The residual on the free entries."""
         parts = self._cg(kernels.cg_start, "U D G r u free", w, self._steps(*steps), (S, C, T))
         self._going = self._always
         return self._total(parts)
 
     def cg_step(
-        self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor, first: bool
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
     ) -> list[Tensor]:
         """One step; nothing where its length is zero."""
-        at = self._steps(*steps)
-        parts = self._cg(kernels.cg_step, "U r u free z p q", w, at, (S, C, T), FIRST=first)
+        at, held = self._steps(*steps), {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
+        names = "U r u free z p q W"
+        parts = self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
         self._going = at
         return self._total(parts)
 
@@ -174,7 +189,7 @@ class FusedTiles(PlainTiles):
         Dz, zz, Uz = self._gram(w["D"], w["z"], w["U"])
         return [*self._total(parts), Dz, Uz, zz]
 
-    def combine(self, w: dict[str, Tensor], tau: Any, stretch: float) -> list[Tensor]:
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
         """The direction, then its sums."""
         n = w["U"].shape[1]
         grid = (self._grid(n, 64),)
@@ -183,8 +198,10 @@ class FusedTiles(PlainTiles):
         )
         return self._gram(w["U"], w["D"])
 
-    def solve(self, G: Tensor, S: Tensor) -> Tensor:
+    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
         """A tile sweeps until it changes no more."""
+        if rows is not None:
+            return super().solve(G, S, rows)
         U, width = torch.empty_like(G), 32
         off, inverse = self._curvature(S.float())
         kernels.solve[(self._grid(G.shape[1], width),)](

@@ -2,25 +2,48 @@
 
 All arrays of the codes' shape are k x n. Small arrays come in float64 and leave in float64; steps are numbers or
 tensors without dimensions, never looked at.
+
+========  =======  ==============================================================================
+U, D      k x n    codes, a direction for them
+G         k x n    pull of the model, ``(X M)'`` and what operators add
+W         k x n    what operators add to the curvature along a direction, or None
+S         k x k    curvature of the model, common to all rows
+C, T      k x k    coupling times the sums along a direction; the preconditioner
+w                  arrays by name: U, D, G, and those of newton-cg (z, r, u, p, q, free)
+========  =======  ==============================================================================
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
+from dspnmf._typing import Scalar
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, HOST, SETTLED
 
 Tensor = torch.Tensor
+Steps = tuple[Scalar, Scalar]
 _TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-14}  # relative change of a solved row's last sweep
 SOLVE_SWEEPS = 5000
 
 
+class RowCurvature(NamedTuple):
+    """Curvature ``weight_i diag(lengths)`` that differs from row to row, in the precision of the codes."""
+
+    weight: Tensor  # n
+    lengths: Tensor  # k
+
+
 def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
-    """1 / S_aa, and 0 where a component is `rounding` beside the largest: such an entry is left as it is."""
+    """1 / S_aa, and 0 where that is less than `rounding` of the largest: such a component is left as it is."""
     diagonal = S.diagonal()
     return torch.where(diagonal > rounding * diagonal.max(), 1 / diagonal, 0.0)
+
+
+def as_step(t: Scalar, codes: Tensor) -> Tensor:
+    """A step where the codes are and in their precision; nothing waits for the device."""
+    return t.to(codes.dtype) if isinstance(t, Tensor) else torch.full((), t, dtype=codes.dtype, device=codes.device)
 
 
 class Tiles(Protocol):
@@ -32,17 +55,22 @@ class Tiles(Protocol):
     def push(self, X: Tensor, D: Tensor) -> Tensor:
         """X'D."""
 
-    def look(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int, stretch: float) -> list[Tensor]:
+    def look(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
+        rows: RowCurvature | None = None,
+    ) -> list[Tensor]:  # fmt: skip
         """Pending step, sweeps, new direction: first and last change, U'D, D'D."""
 
-    def face(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int) -> list[Tensor]:
+    def face(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+    ) -> list[Tensor]:
         """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, U'D, D'D, U'A, A'A, D'A."""
 
-    def cg_start(self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
-        """Shorten D; the residual r, preconditioned u: <r,u>."""
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+        """Shorten D; the residual r (G holds what operators pull there), preconditioned u: <r,u>."""
 
     def cg_step(
-        self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor, first: bool
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
     ) -> list[Tensor]:
         """One conjugate-gradient step: <r,u>; in the first z, p and q hold nothing."""
 
@@ -52,10 +80,10 @@ class Tiles(Protocol):
     def project(self, w: dict[str, Tensor]) -> list[Tensor]:
         """The direction z to the projection: <G,z>, D'z, U'z, z'z."""
 
-    def combine(self, w: dict[str, Tensor], tau: Any, stretch: float) -> list[Tensor]:
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
         """D = stretch (D + tau z): U'D, D'D."""
 
-    def solve(self, G: Tensor, S: Tensor) -> Tensor:
+    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
         """Codes that minimise every sample's model."""
 
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
@@ -81,45 +109,57 @@ class PlainTiles:
             total += (X[i : i + 2**14].T @ D[:, i : i + 2**14].T).double()
         return total
 
-    def _sweep(self, Y: Tensor, G: Tensor, S: Tensor, inverse: Tensor) -> Tensor:
+    def _sweep(self, Y: Tensor, G: Tensor, S: Tensor, inverse: Tensor, rows: RowCurvature | None = None) -> Tensor:
+        """One HALS sweep in place; the squared change."""
         change = torch.zeros((), dtype=torch.float64, device=Y.device)
         for a in range(len(S)):
-            new = torch.clamp(Y[a] + (G[a] - S[a] @ Y) * inverse[a], min=0)
+            rest = G[a] - S[a] @ Y
+            if rows is None:
+                step = rest * inverse[a]
+            else:  # a curvature of its own for every row
+                more = rows.weight * rows.lengths[a]
+                step = torch.where(S[a, a] + more > 0, (rest - more * Y[a]) / (S[a, a] + more), 0.0)
+            new = torch.clamp(Y[a] + step, min=0)
             change += ((new - Y[a]) ** 2).sum(dtype=torch.float64)
             Y[a] = new
         return change
 
-    def _stepped(self, U: Tensor, D: Tensor, t: Any) -> None:
+    def _stepped(self, U: Tensor, D: Tensor, t: Scalar) -> None:
         U.copy_(torch.clamp(U + t * D, min=0))
 
     def _inverse(self, S: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         small = S.to(dtype)
         return small, inverse_diagonal(small, 1e-14 if dtype == torch.float32 else 1e-30)
 
-    def look(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int, stretch: float) -> list[Tensor]:
+    def look(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
+        rows: RowCurvature | None = None,
+    ) -> list[Tensor]:  # fmt: skip
         """Sweeps, one component at a time."""
         self._stepped(U, D, t)
         S, inverse = self._inverse(S, U.dtype)
         Y = U.clone()
-        changes = [self._sweep(Y, G, S, inverse) for _ in range(sweeps)]
+        changes = [self._sweep(Y, G, S, inverse, rows) for _ in range(sweeps)]
         D.copy_(torch.maximum(stretch * (Y - U), -U))
         return [changes[0], changes[-1], _gram(U, D), _gram(D, D)]
 
-    def face(self, G: Tensor, U: Tensor, D: Tensor, t: Any, S: Tensor, sweeps: int) -> list[Tensor]:
+    def face(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+    ) -> list[Tensor]:
         """Sweeps, and the part of the direction that ends at zero."""
         self._stepped(U, D, t)
         S, inverse = self._inverse(S, U.dtype)
         Y = U.clone()
         for _ in range(sweeps):
-            self._sweep(Y, G, S, inverse)
+            self._sweep(Y, G, S, inverse, rows)
         D.copy_(Y - U)
         A = torch.where(Y == 0, D, 0)
         return [_dot(G, D), _dot(G, A), _gram(U, D), _gram(D, D), _gram(U, A), _gram(A, A), _gram(D, A)]
 
-    def cg_start(self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
         """The residual on the free entries."""
         U, D, kind = w["U"], w["D"], w["U"].dtype
-        tau, sigma = (torch.as_tensor(step, device=U.device).to(kind) for step in steps)
+        tau, sigma = (as_step(step, U) for step in steps)
         D.mul_(torch.where(U + D == 0, sigma, tau))
         slope = S.to(kind) @ (U + D) + C.to(kind) @ U - w["G"]
         w["free"].copy_((U + D > 0) | (slope < 0))
@@ -127,17 +167,18 @@ class PlainTiles:
         return self._preconditioned(w, T)
 
     def cg_step(
-        self, w: dict[str, Tensor], steps: tuple[Any, Any], S: Tensor, C: Tensor, T: Tensor, first: bool
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
     ) -> list[Tensor]:
         """By recurrence (Chronopoulos & Gear 1989)."""
         kind = w["U"].dtype
         if first:
             for name in ("z", "p", "q"):
                 w[name].zero_()
-        alpha, beta = (torch.as_tensor(step, device=w["U"].device).to(kind) for step in steps)
-        curved = torch.where(w["free"].bool(), S.to(kind) @ w["u"] + C.to(kind) @ w["U"], 0)
+        alpha, beta = (as_step(step, w["U"]) for step in steps)
+        curved = S.to(kind) @ w["u"] + C.to(kind) @ w["U"]
+        curved = curved if W is None else curved + W
         w["p"].mul_(beta).add_(w["u"])
-        w["q"].mul_(beta).add_(curved)
+        w["q"].mul_(beta).add_(torch.where(w["free"].bool(), curved, 0))
         w["z"].add_(alpha * w["p"])
         w["r"].sub_(alpha * w["q"])
         return self._preconditioned(w, T)
@@ -157,19 +198,18 @@ class PlainTiles:
         z = w["z"]
         return [_dot(w["G"], z), _gram(w["D"], z), _gram(w["U"], z), _gram(z, z)]
 
-    def combine(self, w: dict[str, Tensor], tau: Any, stretch: float) -> list[Tensor]:
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
         """Entry by entry."""
         U, D = w["U"], w["D"]
-        tau = torch.as_tensor(tau, device=U.device).to(U.dtype)
-        D.copy_(torch.maximum(stretch * (D + tau * w["z"]), -U))
+        D.copy_(torch.maximum(stretch * (D + as_step(tau, U) * w["z"]), -U))
         return [_gram(U, D), _gram(D, D)]
 
-    def solve(self, G: Tensor, S: Tensor) -> Tensor:
+    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
         """Sweeps from zero until nothing changes; looked at every tenth."""
         S, inverse = self._inverse(S, G.dtype)
         Y = torch.zeros_like(G)
         for done in range(SOLVE_SWEEPS):
-            change = self._sweep(Y, G, S, inverse)
+            change = self._sweep(Y, G, S, inverse, rows)
             if done % 10 == 9 and float(change) <= _TOLERANCE[G.dtype] ** 2 * float(_dot(Y, Y)):
                 break
         return Y

@@ -104,7 +104,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
             return super().solve(model, ties)
         adopt, fetch = self.small.adopt, self.small.fetch
         Vt, own = adopt(completion.Vt), adopt(completion.weight * completion.Vt)
-        goal, filled = model.M - own, Vt * self.scale
+        goal, filled = adopt(model.M) - own, Vt * self.scale
         self._cells.fill(completion.column_means)
         for _ in range(_GOALS if fetch([abs(goal).max()])[0] > 0 else 1):
             tied = Ties(self._cells.pull(goal / self.scale))
@@ -193,7 +193,7 @@ class DenseCells:
     def means(self) -> Array:
         """Of the known cells of every column."""
         known = np.where(self._missing, 0, self.X[:, : self._m])
-        return _means(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
+        return means_of_known(known.sum(axis=0, dtype=np.float64), (~self._missing).sum(axis=0))
 
     def fill(self, means: Array) -> None:
         """Every missing cell becomes the mean of its column."""
@@ -245,7 +245,7 @@ class SparseCells:
         X, m = self.X[:, : self._m].tocoo(), self._m
         known = ~np.isnan(X.data)
         sums = np.bincount(X.col[known], X.data[known], minlength=m)
-        return _means(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
+        return means_of_known(sums, X.shape[0] - np.bincount(self._columns, minlength=m))
 
     def fill(self, means: Array) -> None:
         """Every missing cell becomes the mean of its column."""
@@ -276,7 +276,7 @@ class SparseCells:
         return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
-def _means(sums: NDArray[Any], counts: NDArray[np.integer]) -> Array:
+def means_of_known(sums: NDArray[Any], counts: NDArray[np.integer]) -> Array:
     """Means of columns; that of all known cells where a column has none."""
     overall = float(sums.sum()) / max(int(counts.sum()), 1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)

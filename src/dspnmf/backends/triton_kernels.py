@@ -174,12 +174,14 @@ def cg_start(
 
 @triton.jit
 def cg_step(
-    U, R, W, FREE, Z, P, Q, S, C, T, STEPS, OUT, n,
+    U, R, W, FREE, Z, P, Q, A, S, C, T, STEPS, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, FIRST: tl.constexpr,
+    OPERATORS: tl.constexpr,
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989). Sum: <R,W>.
 
-    The first step finds Z, P and Q empty. A later one of length zero means that all is done: nothing is read.
+    With OPERATORS, A is what these add to the curvature along W. The first step finds Z, P and Q empty. A later one of
+    length zero means that all is done: nothing is read.
     """
     alpha, beta = tl.load(STEPS).to(tl.float32), tl.load(STEPS + 1).to(tl.float32)
     if not FIRST:
@@ -191,6 +193,8 @@ def cg_step(
     w = tl.load(W + here, mask=mask, other=0.0)
     curved = tl.dot(tl.load(S + square), w, input_precision=MODE)
     curved += tl.dot(tl.load(C + square), tl.load(U + here, mask=mask, other=0.0), input_precision=MODE)
+    if OPERATORS:
+        curved += tl.load(A + here, mask=mask, other=0.0)
     free = tl.load(FREE + here, mask=mask, other=0) != 0
     p, q, z = w, tl.where(free, curved, 0.0), alpha * w
     if not FIRST:

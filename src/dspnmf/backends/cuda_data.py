@@ -1,0 +1,186 @@
+"""A checked tensor on a device: what `Data` knows of it, and columns it is widened by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dspnmf._typing import Array, Matrix
+from dspnmf.backends import norms
+from dspnmf.backends.csr_tensors import (
+    csr_hstack,
+    csr_on_device,
+    csr_on_host,
+    csr_with_values,
+    is_csr,
+    row_numbers,
+    stored_values,
+)
+from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
+from dspnmf.backends.cuda_tiles import Tensor
+from dspnmf.backends.protocol import Backend, Data, OptionalData
+from dspnmf.backends.row_model import X_BLOCK, Block, Operator
+
+_TILE = 4096  # width of a tile of X'X
+
+
+class CudaData(OptionalData):
+    """A checked X on a device, dense or CSR, and columns it was widened by."""
+
+    def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
+        self.backend = backend
+        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
+        self.dtype = numpy_dtype(X)
+        self.largest = largest
+        self._blocks: dict[str, Tensor] = {"X": X}
+
+    @property
+    def _X(self) -> Tensor:
+        """X without missing cells."""
+        return self._blocks["X"]
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        """The sums of X / unit and of its squares, from one pass."""
+        return moments(self._X, self._unit)
+
+    @property
+    def _unit(self) -> float:
+        return self.largest or 1.0
+
+    def mean(self) -> float:
+        """The mean of X."""
+        return self._moments[0] * self._unit / (self.shape[0] * self.shape[1])
+
+    def norm2(self, scale: float) -> float:
+        """||X||^2."""
+        return self._moments[1] * (self._unit / scale) ** 2
+
+    def gram_norm2(self, scale: float, block: str = "X") -> float:
+        """||XX'||^2."""
+        return gram_norm2(self._X if block == "X" else self._blocks[block], scale)
+
+    def block(self, name: str = "X") -> Block:
+        """The columns of a block."""
+        if len(self._blocks) == 1:
+            return X_BLOCK
+        first = 0
+        for known, part in self._blocks.items():
+            if known == name:
+                return Block(name, slice(first, first + int(part.shape[1])))
+            first += int(part.shape[1])
+        raise KeyError(name)
+
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DeviceRows:
+        """Rows of all blocks together."""
+        return DeviceRows(self._together(), k, scale, operators)
+
+    def _together(self) -> Tensor:
+        parts = list(self._blocks.values())
+        if len(parts) == 1:
+            return parts[0]
+        return csr_hstack(parts) if is_csr(parts[0]) else torch.cat(parts, dim=1)
+
+    def with_similarity_block(self) -> tuple[Data, str]:
+        """Itself: X stands still."""
+        return self, "X"
+
+    def widened(self, name: str, columns: Matrix) -> Self:
+        """X with further columns of the host; they are stored as X is."""
+        X = self._blocks["X"]
+        if is_csr(X):
+            return self._with_block(name, csr_on_device(columns, X.dtype, X.device))
+        dense = np.array(columns, order="C") if isinstance(columns, np.ndarray) else columns.toarray()
+        return self._with_block(name, torch.from_numpy(dense).to(X.device, X.dtype))
+
+    def _with_block(self, name: str, columns: Tensor) -> Self:
+        wide = object.__new__(type(self))
+        vars(wide).update(vars(self), _blocks={**self._blocks, name: columns})
+        return wide
+
+    def with_unit_rows(self, scale: float) -> Self:
+        """X with its rows at unit length."""
+        return self._with_block("unit rows", unit_rows(self._blocks["X"], scale))
+
+    def without_features(self) -> CudaData:
+        """One empty column in place of X."""
+        X = self._blocks["X"]
+        return CudaData(torch.zeros(self.shape[0], 1, dtype=X.dtype, device=X.device), self.backend, 0.0)
+
+    def on_host(self) -> Matrix:
+        """X, copied."""
+        X = self._blocks["X"]
+        return csr_on_host(X) if is_csr(X) else X.cpu().numpy()
+
+    def column_means(self) -> Array:
+        """Means of the columns."""
+        return (column_sums(self._blocks["X"]) / self.shape[0]).cpu().numpy()
+
+    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
+        """Some rows of a block, copied: dense, in float64."""
+        X = self._blocks[block]
+        if is_csr(X):
+            return csr_on_host(X)[rows].astype(np.float64).toarray()
+        return X[torch.from_numpy(rows).to(X.device)].double().cpu().numpy()
+
+
+def moments(X: Tensor, unit: float) -> tuple[float, float]:
+    """The sums of X / unit and of its squares, in float64, in one pass and one transfer."""
+    values = stored_values(X).reshape(-1) if is_csr(X) else X
+    step = CHUNK if values.ndim == 1 else max(1, CHUNK // int(X.shape[1]))
+    total = torch.zeros(2, dtype=torch.float64, device=X.device)
+    for i in range(0, len(values), step):
+        part = values[i : i + step].double() / unit
+        total += torch.stack([part.sum(), part.square().sum()])
+    first, second = total.tolist()
+    return first, second
+
+
+def gram_norm2(X: Tensor, scale: float) -> float:
+    """||XX'||^2 = ||X'X||^2: by the host where sparse, otherwise in tiles of the smaller side's Gram matrix."""
+    if is_csr(X):
+        return norms.gram_norm2(csr_on_host(X), scale)
+    A = X if X.shape[0] >= X.shape[1] else X.T
+    step = CHUNK // _TILE
+    total = torch.zeros((), dtype=torch.float64, device=X.device)
+    for i in range(0, A.shape[1], _TILE):
+        for j in range(0, i + 1, _TILE):
+            tile: Tensor | float = 0.0
+            for row in range(0, A.shape[0], step):
+                left, right = (A[row : row + step, at : at + _TILE].double() / scale for at in (i, j))
+                tile = left.T @ right + tile
+            total += (1 if i == j else 2) * torch.as_tensor(tile).square().sum()  # below the diagonal: twice
+    return float(total)
+
+
+def column_sums(X: Tensor) -> Tensor:
+    """Sums of the columns, in float64."""
+    total = torch.zeros(X.shape[1], dtype=torch.float64, device=X.device)
+    if is_csr(X):
+        return total.index_add_(0, X.col_indices().long(), X.values().double())
+    for _, part in dense_chunks(X):
+        total += part.sum(0)
+    return total
+
+
+def unit_rows(X: Tensor, scale: float) -> Tensor:
+    """The rows of X at unit length, times `scale`; rows of zeros stay zero."""
+    if is_csr(X):
+        rows, values = row_numbers(X), X.values().double() / scale
+        squares = torch.zeros(X.shape[0], dtype=torch.float64, device=X.device).index_add_(0, rows, values.square())
+        return csr_with_values(X, (values * (scale / _lengths(squares))[rows]).to(X.dtype))
+    unit = torch.empty_like(X, memory_format=torch.contiguous_format)
+    for i, part in dense_chunks(X):
+        part = part / scale
+        unit[i : i + len(part)] = part * (scale / _lengths(part.square().sum(1)))[:, None]
+    return unit
+
+
+def _lengths(squares: Tensor) -> Tensor:
+    """Lengths of rows, 1 for rows of zeros."""
+    return torch.where(squares > 0, squares.sqrt(), 1.0)

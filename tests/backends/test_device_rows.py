@@ -1,0 +1,497 @@
+"""Rows and data on a device against those in memory: the same model, operators and codes give the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dspnmf.backends.batch_history import RowsWithHistory
+from dspnmf.backends.incomplete import IncompleteData
+from dspnmf.backends.memory import MEMORY, MemoryData
+from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Ties
+
+torch = pytest.importorskip("torch", reason="Torch is not installed")
+
+from device_tensors import DEVICES, AnyDevice, Fit, device_data, needs_cuda, tensor  # noqa: E402  # not without Torch
+
+N, M, K, SCALE = 157, 24, 5, 1.7
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning"),
+]
+on_devices = pytest.mark.parametrize("device", DEVICES)
+layouts = pytest.mark.parametrize("layout", ["dense", "csr"])
+precisions = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+def data(layout: str, dtype: Any = np.float64, holes: bool = False) -> Any:
+    """X with zeros in it, and if asked NaN in a tenth of its other cells."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((N, K)) ** 2 @ rng.random((K, M)) + 0.1 * rng.random((N, M))) * (rng.random((N, M)) < 0.7)
+    if holes:
+        X[(rng.random((N, M)) < 0.1) & (X > 0)] = np.nan
+    return sparse.csr_array(X.astype(dtype)) if layout == "csr" else X.astype(dtype)
+
+
+def memory_data(X: Any) -> Any:
+    """X in memory."""
+    values = X.data if sparse.issparse(X) else X
+    kind = IncompleteData if np.isnan(values).any() else MemoryData
+    return kind(X, MEMORY, float(np.nanmax(values)))
+
+
+def both(X: Any, device: str) -> tuple[Any, Any]:
+    """X in memory, and on the device."""
+    return memory_data(X), device_data(X, device, "mask")
+
+
+def graph(seed: int, *, constant: bool) -> Operator:
+    """The Laplacian of a random graph: with its degrees, or normalized to a constant diagonal."""
+    A = sparse.random_array((N, N), density=0.05, rng=np.random.default_rng(seed), format="csr")
+    A = sparse.csr_array(A + A.T)
+    degrees = np.asarray(A.sum(axis=1)).ravel() + 0.1
+    if not constant:
+        return Operator(A, degrees)
+    half = sparse.diags_array(degrees**-0.5)
+    return Operator(sparse.csr_array(half @ A @ half), np.ones(N))
+
+
+MASK = Operator(sparse.csr_array((N, N)), (np.arange(N) % 3 == 0).astype(float))
+OPERATORS: dict[str, tuple[Operator, ...]] = {
+    "none": (),
+    "constant": (graph(1, constant=True),),
+    "varying": (graph(1, constant=True), graph(2, constant=False)),
+    "mask": (MASK,),
+}
+operators = pytest.mark.parametrize("between", list(OPERATORS))
+
+
+def model_of(between: str, width: int = M, coupling: float = 0.005) -> RowModel:
+    """A convex model with a part for every operator: matrices where diagonals are constant, otherwise diagonals."""
+    rng = np.random.default_rng(3)
+
+    def square() -> Any:
+        A = rng.random((K, K))
+        return A @ A.T / K + 0.1 * np.eye(K)
+
+    S, pull = square(), rng.random((width, K)) / width
+    pulls: dict[int, Any] = {}
+    curves: dict[int, Any] = {}
+    for j, operator in enumerate(OPERATORS[between]):
+        constant = bool((operator.diagonal == operator.diagonal[0]).all())
+        pulls[j], curves[j] = 0.2 * square(), 0.1 * square() if constant else 0.1 * rng.random(K)
+    return RowModel(S, pull, coupling, pulls, curves)
+
+
+def moved(model: RowModel, rows: Any) -> RowModel:
+    """The model where the rows keep their small arrays."""
+    adopt = rows.small.adopt
+    parts = ({j: adopt(A) for j, A in part.items()} for part in (model.pulls, model.curves))
+    return RowModel(adopt(model.S), adopt(model.M), model.coupling, *parts)
+
+
+class Pair:
+    """The same rows in memory and on a device, asked the same."""
+
+    def __init__(self, X: Any, device: str, between: str = "none") -> None:
+        self.memory, self.device = (d.rows(K, SCALE, OPERATORS[between]) for d in both(X, device))
+        self.rtol = 1e-10 if X.dtype == np.float64 else 2e-3
+        U = np.random.default_rng(4).random((N, K)) * (np.random.default_rng(5).random((N, K)) < 0.8)
+        for rows in (self.memory, self.device):
+            rows.begin(U.astype(X.dtype))
+
+    def same(self, found: Any, known: Any) -> None:
+        """Whether results agree, relative to the largest number of each array."""
+        if isinstance(known, tuple):
+            names = known._fields if hasattr(known, "_fields") else None
+            parts = [getattr(found, name) for name in names] if names else list(found)
+            assert len(parts) == len(known)
+            for part, expected in zip(parts, known, strict=True):
+                self.same(part, expected)
+            return
+        found, known = self.device.small.host(found), np.asarray(known)
+        assert found.shape == known.shape
+        assert np.abs(found - known).max(initial=0.0) <= self.rtol * max(np.abs(known).max(initial=0.0), 1e-12)
+
+    def same_codes(self) -> None:
+        """Whether the codes agree."""
+        self.same(np.concatenate(list(self.device.save_codes())), self.memory.codes)
+
+
+@on_devices
+@layouts
+@precisions
+@operators
+def test_looks(device: str, layout: str, dtype: Any, between: str) -> None:
+    """Sums, directions of sweeps and the codes they lead to are those of memory, over a few iterations."""
+    pair, model = Pair(data(layout, dtype), device, between), model_of(between)
+    theirs = moved(model, pair.device)
+    pair.same(pair.device.sums(), pair.memory.sums())
+    for t, stretch in ((0.7, 1.0), (0.9, 1.6), (1.0, 1.0)):
+        pair.same(pair.device.look(theirs, 3, stretch), pair.memory.look(model, 3, stretch))
+        pair.memory.step(t)
+        pair.device.step(torch.tensor(t, dtype=torch.float64, device=device))
+    pair.same_codes()
+    pair.same(pair.device.sums(), pair.memory.sums())
+
+
+@on_devices
+@layouts
+@precisions
+@operators
+def test_newton_cg(device: str, layout: str, dtype: Any, between: str) -> None:
+    """Both passes of newton-cg and the conjugate gradients between them are those of memory."""
+    pair, model = Pair(data(layout, dtype), device, between), model_of(between)
+    theirs = moved(model, pair.device)
+    for rows in (pair.memory, pair.device):
+        rows.step(0.0)
+    for tau, sigma in ((0.6, 0.6), (0.5, 0.5) if between != "none" else (0.5, 1.0)):
+        known, found = pair.memory.face(model, 2), pair.device.face(theirs, 2)
+        pair.same(found, known)
+        inverse, ours = pair.memory.preconditioner(model, 1e-7), pair.device.preconditioner(theirs, 1e-7)
+        pair.same(ours, inverse)
+        UD = tau * known[0].UD - (tau - sigma) * known[1].UD
+        known = pair.memory.cg_start(tau, sigma, model, UD, inverse)
+        found = pair.device.cg_start(tau, sigma, theirs, pair.device.small.adopt(UD), ours)
+        pair.same((found.slope, found.UD, found.DD, found.DLD), tuple(known))
+        for alpha, beta in ((0.4, 0.0), (0.3, 0.2), (0.2, 0.1)):
+            known = pair.memory.cg_step(alpha, beta, model, known.UD, inverse)
+            found = pair.device.cg_step(alpha, beta, theirs, found.UD, ours)
+            pair.same((found.slope, found.UD, found.DD, found.DLD), tuple(known))
+        pair.same(pair.device.project(), pair.memory.project())
+        pair.same(pair.device.combine(0.8, 1.3), pair.memory.combine(0.8, 1.3))
+        for rows in (pair.memory, pair.device):
+            rows.step(0.9)
+    pair.same_codes()
+
+
+@on_devices
+@layouts
+@precisions
+@pytest.mark.parametrize("tied", ["alone", "pulled", "tied"])
+def test_solve(device: str, layout: str, dtype: Any, tied: str) -> None:
+    """Codes of separate rows are the minimum that memory finds, with the pull and the curvature of ties too."""
+    pair, model, rng = Pair(data(layout, dtype), device), model_of("none"), np.random.default_rng(6)
+    model = model._replace(S=model.S + np.eye(K))
+    parts = (rng.random((N, K)).astype(dtype), rng.random(N).astype(dtype), rng.random(K).astype(dtype))
+    ties = {"alone": None, "pulled": Ties(parts[0]), "tied": Ties(*parts)}[tied]
+    found, known = pair.device.solve(model, ties), pair.memory.solve(model, ties)
+    pair.same(found.T, known)
+    if tied == "pulled":
+        own = Ties(torch.from_numpy(parts[0].T.copy()).to(device))
+        pair.same(pair.device.solve(moved(model, pair.device), own).T, known)
+
+
+@on_devices
+@layouts
+@precisions
+def test_residuals(device: str, layout: str, dtype: Any) -> None:
+    """Residuals are those of memory, where they are small too."""
+    pair, Vt = Pair(data(layout, dtype), device), np.random.default_rng(7).random((M, K))
+    pair.same(pair.device.residual2(Vt), pair.memory.residual2(Vt))
+    pair.same(pair.device.residual2(pair.device.small.adopt(Vt)), pair.memory.residual2(Vt))
+    pair.same(pair.device.gram_residual2(), pair.memory.gram_residual2())
+
+
+@on_devices
+@precisions
+def test_codes_come_and_go(device: str, dtype: Any) -> None:
+    """Codes are drawn, scaled, saved and restored as in memory; what a descent needs is freed, and made anew."""
+    pair = Pair(data("dense", dtype), device)
+    start = RandomCodes(np.random.RandomState(0).get_state(), 1, 0.5, K, np.dtype(dtype))
+    known, found = pair.memory.draw(start), pair.device.draw(start)
+    np.testing.assert_array_equal(found.T.cpu().numpy(), known)
+    for factors in (np.arange(1.0, K + 1), 0.3):
+        known, found = pair.memory.scaled(known, factors), pair.device.scaled(found, factors)
+        np.testing.assert_array_equal(found.T.cpu().numpy(), known)
+    blocks = list(pair.device.save_codes(found))
+    np.testing.assert_array_equal(np.concatenate(blocks), known)
+    again = pair.device.restore_codes(blocks)
+    assert torch.equal(again, found)
+    pair.device.begin(again)
+    pair.device.look(moved(model_of("none"), pair.device), 2)
+    pair.device.step(0.5)
+    before = np.concatenate(list(pair.device.save_codes()))
+    some = np.array([5, 0, N - 1])
+    np.testing.assert_array_equal(pair.device.some_codes(some), before[some].astype(np.float64))
+    pair.device.release()
+    np.testing.assert_array_equal(np.concatenate(list(pair.device.save_codes())), before)
+    pair.device.begin(before)
+    pair.device.look(moved(model_of("none"), pair.device), 2)
+    assert (pair.device.completes, pair.device.restart(), pair.device.refresh(None)) == (False, None, None)
+
+
+@on_devices
+def test_curves_that_no_rows_take(device: str) -> None:
+    """Two varying diagonals, or a matrix for one, are refused as in memory."""
+    X = data("dense")
+    for curves, match in (({1: np.eye(K)}, "curve of operator 1 couples"), ({1: np.ones(K), 2: np.ones(K)}, "1 and 2")):
+        rows = device_data(X, device).rows(K, SCALE, (*OPERATORS["varying"], MASK))
+        rows.begin(np.ones((N, K)))
+        with pytest.raises(ValueError, match=match):
+            rows.look(RowModel(np.eye(K), np.ones((M, K)), curves=curves), 1)
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+@on_devices
+@layouts
+@precisions
+@pytest.mark.parametrize("holes", [False, True], ids=["complete", "missing"])
+def test_facts(device: str, layout: str, dtype: Any, holes: bool) -> None:
+    """Shape, type, largest entry, mean, norms and column means are those of memory."""
+    X = data(layout, dtype, holes)
+    known, found = both(X, device)
+    assert (found.shape, found.dtype, found.largest) == (known.shape, known.dtype, known.largest)
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    assert found.mean() == pytest.approx(known.mean(), rel=rtol)
+    np.testing.assert_allclose(found.column_means(), known.column_means(), rtol=rtol)
+    for scale in (1.0, SCALE):
+        assert found.norm2(scale) == pytest.approx(known.norm2(scale), rel=rtol)
+        assert found.gram_norm2(scale) == pytest.approx(known.gram_norm2(scale), rel=rtol)
+    some = np.array([3, 0, N - 1])
+    np.testing.assert_array_equal(found.some_rows(some), known.some_rows(some))
+    if holes:
+        for call in (found.on_host, partial(found.with_unit_rows, 1.0)):
+            with pytest.raises(ValueError, match="needs complete rows"):
+                call()
+    else:
+        host = found.on_host()
+        assert type(host) is type(X)
+        np.testing.assert_array_equal(*(A.toarray() if layout == "csr" else A for A in (host, X)))
+    wide, name = found.with_similarity_block()
+    assert wide.gram_norm2(SCALE, name) == pytest.approx(known.gram_norm2(SCALE), rel=rtol)
+    with pytest.raises(NotImplementedError, match="not capable of 'svd'"):
+        found.singular_vectors(2, np.random.RandomState(0))
+
+
+@on_devices
+def test_gram_norm_in_tiles(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles add up to the whole, whichever side is smaller."""
+    from dspnmf.backends import cuda_data
+
+    monkeypatch.setattr(cuda_data, "_TILE", 7)
+    monkeypatch.setattr(cuda_data, "CHUNK", 7 * 11)
+    for X in (data("dense"), np.ascontiguousarray(data("dense").T)):
+        expected = float(np.linalg.norm(X.T @ X / SCALE**2) ** 2)
+        assert device_data(X, device).gram_norm2(SCALE) == pytest.approx(expected)
+
+
+@on_devices
+@layouts
+@precisions
+@pytest.mark.parametrize("columns", ["dense", "csr"])
+def test_wider_rows(device: str, layout: str, dtype: Any, columns: str) -> None:
+    """Rows widened by columns of the host and by unit rows hold the blocks that those in memory hold."""
+    more = np.random.default_rng(8).random((N, 3)).astype(dtype) * (np.arange(N) % 2)[:, None].astype(dtype)
+    known, found = both(data(layout, dtype), device)
+    wide = [
+        d.widened("labels", sparse.csr_array(more) if columns == "csr" else more).with_unit_rows(SCALE)
+        for d in (known, found)
+    ]
+    assert [wide[1].block(name) for name in ("X", "labels", "unit rows")] == [
+        wide[0].block(name) for name in ("X", "labels", "unit rows")
+    ]
+    with pytest.raises(KeyError):
+        wide[1].block("others")
+    assert found.block() == known.block()
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    for name in ("labels", "unit rows"):
+        assert wide[1].gram_norm2(SCALE, name) == pytest.approx(wide[0].gram_norm2(SCALE, name), rel=rtol)
+    U, sums = np.random.default_rng(9).random((N, K)).astype(dtype), []
+    for each in wide:
+        rows = each.rows(K, SCALE)
+        assert rows.shape == (N, 2 * M + 3)
+        rows.begin(U.copy())
+        sums.append(rows.small.host(rows.sums()[0]))
+    np.testing.assert_allclose(sums[1], sums[0], rtol=10 * rtol, atol=rtol)
+
+
+@on_devices
+@layouts
+def test_nothing_but_operators(device: str, layout: str) -> None:
+    """Without features, rows look at their operators alone."""
+    known, found = (d.without_features() for d in both(data(layout), device))
+    assert (found.shape, found.norm2(1.0), found.largest) == (known.shape, 0.0, 0.0)
+    model, sums = model_of("constant", width=1), []
+    for each in (known, found):
+        rows = each.rows(K, 1.0, OPERATORS["constant"])
+        rows.begin(np.random.default_rng(1).random((N, K)))
+        look = rows.look(moved(model, rows), 2)
+        sums.append([rows.small.host(A) for A in (look.PD, look.UD, look.DD, look.ULD[0], look.DLD[0])])
+    for one, other in zip(*sums, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
+
+
+@on_devices
+@layouts
+def test_empty_rows_and_columns(device: str, layout: str) -> None:
+    """Rows of zeros keep zero length; a matrix of zeros has facts too."""
+    X = np.zeros((4, 3))
+    X[1, 2] = 2.0
+    for A in (X, 0 * X):
+        X2 = sparse.csr_array(A) if layout == "csr" else A
+        known, found = MemoryData(X2, MEMORY, A.max()), device_data(X2, device)
+        assert (found.largest, found.mean(), found.norm2(2.0)) == (known.largest, known.mean(), known.norm2(2.0))
+        rows = found.with_unit_rows(2.0).rows(2, 2.0)
+        rows.begin(np.ones((4, 2)))
+        np.testing.assert_allclose(rows.small.host(rows.sums()[0])[3:].sum(), 2.0 * (A > 0).sum())
+
+
+BAD: list[tuple[str, float, str]] = [
+    ("error", np.nan, r"NaN, first at X\[3, 2\]"),
+    ("error", -1.0, r"first at X\[3, 2\] = -1"),
+    ("mask", -1.0, r"first at X\[3, 2\] = -1"),
+    ("mask", np.inf, r"infinity, first at X\[3, 2\]"),
+]
+
+
+@on_devices
+@layouts
+@pytest.mark.parametrize(("missing", "value", "match"), BAD)
+def test_bad_cells_are_named(device: str, layout: str, missing: str, value: float, match: str) -> None:
+    """The first cell that is no entry of X is named; NaN only where it does not mean a missing cell."""
+    X = np.random.default_rng(0).random((6, 5))
+    X[3, 2] = value
+    if missing == "mask":
+        X[1, 1] = np.nan
+    with pytest.raises(ValueError, match=match):
+        device_data(sparse.csr_array(X) if layout == "csr" else X, device, missing)
+
+
+@on_devices
+def test_nothing_known(device: str) -> None:
+    """An X without a known cell is refused; cells that a CSR tensor does not store are known."""
+    X = np.full((3, 2), np.nan)
+    with pytest.raises(ValueError, match="All 3 x 2 cells of X are missing"):
+        device_data(X, device, "mask")
+    stored = sparse.csr_array(([np.nan], [1], [0, 0, 1, 1]), shape=(3, 2))
+    assert device_data(stored, device, "mask").mean() == 0.0
+
+
+def test_codes_in_a_file() -> None:
+    """Codes on a device cannot be stored in a file while they are found."""
+    from pathlib import Path
+
+    backend = AnyDevice(torch.device("cpu"))
+    assert backend.storing(None) is backend
+    with pytest.raises(ValueError, match=r"codes\.npy"):
+        backend.storing(Path("codes.npy"))
+
+
+# -- missing cells -----------------------------------------------------------------------------------------------------
+
+
+@on_devices
+@layouts
+@precisions
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+def test_cells_are_completed(device: str, layout: str, dtype: Any, twice: bool) -> None:
+    """After every iteration cells are those of UV, similarities after 1, 2, 4: sums and norms are those of memory."""
+    X, rtol = data(layout, dtype, holes=True), 1e-10 if dtype == np.float64 else 1e-3
+    labels, rows = np.random.default_rng(2).random((N, 2)).astype(dtype), []
+    for each in both(X, device):
+        wide = (each.with_similarity_block()[0] if twice else each).widened("labels", labels)
+        rows.append(wide.rows(K, SCALE, OPERATORS["constant"]))
+    memory, ours = rows
+    assert ours.completes
+    U = np.random.default_rng(4).random((N, K)).astype(dtype)
+    for _ in range(2):  # a second start begins where the first did
+        for each in rows:
+            each.restart()
+            each.begin(U.copy())
+        for turn in range(4):
+            for known, found in zip(memory.sums()[:2], ours.sums()[:2], strict=True):
+                np.testing.assert_allclose(ours.small.host(found), known, rtol=rtol)
+            Vt = np.random.default_rng(turn).random((ours.shape[1], K))
+            known, found = memory.refresh(Vt), ours.refresh(ours.small.adopt(Vt))
+            assert found.keys() == known.keys()
+            for name in known:
+                assert found[name].norm2 == pytest.approx(known[name].norm2, rel=rtol)
+                assert found[name].gram_norm2() == pytest.approx(known[name].gram_norm2(), rel=rtol)
+
+
+@on_devices
+@layouts
+@precisions
+def test_new_rows_with_missing_cells(device: str, layout: str, dtype: Any) -> None:
+    """Codes of incomplete rows and their cells settle where they settle in memory."""
+    X, rng = data(layout, dtype, holes=True), np.random.default_rng(1)
+    Vt = rng.random((M, K))
+    S = Vt.T @ Vt + 0.5 * np.eye(K)
+    for goal in (np.zeros((M, K)), 0.2 * rng.random((M, K))):
+        codes = []
+        for each in both(X, device):
+            completion = Completion(Vt, 1.0, each.column_means())
+            codes.append(each.rows(K, SCALE).solve(RowModel(S, Vt + goal), completion=completion))
+        found, known = codes[1].T.cpu().numpy(), codes[0]
+        assert np.abs(found - known).max() <= (1e-6 if dtype == np.float64 else 1e-3) * np.abs(known).max()
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
+
+
+@on_devices
+@layouts
+@precisions
+def test_batches_with_a_history(device: str, layout: str, dtype: Any) -> None:
+    """Rows of a batch and the mixing of earlier codes move as in memory."""
+    pair, rng = Pair(data(layout, dtype), device), np.random.default_rng(3)
+    earlier, codes = rng.random((50, M)), rng.random((50, K))
+    P, Q = earlier.T @ codes / SCALE, codes.T @ codes
+    known, found = (RowsWithHistory(rows, P, Q, 50) for rows in (pair.memory, pair.device))
+    assert found.shape == (N + 50, M)
+    assert (found.completes, found.refresh(None)) == (False, None)
+    Vt = rng.random((M, K))
+    for t in (0.8, 1.0, 0.5):
+        model = RowModel(Vt.T @ Vt + 0.1 * np.eye(K), Vt)
+        pair.same(found.sums(), known.sums())
+        pair.same(found.look(moved(model, pair.device), 3, 1.5), known.look(model, 3, 1.5))
+        known.step(t)
+        found.step(torch.tensor(t, dtype=torch.float64, device=device))
+        pair.same(found._T, known._T)
+    pair.same(found.sums(), known.sums())
+    pair.same_codes()
+
+
+@needs_cuda
+@layouts
+def test_nothing_waits_for_the_device(layout: str) -> None:
+    """Looks, conjugate gradients and their sums, operators included, leave the host free to go on."""
+    pair = Pair(data(layout), "cuda", "varying")
+    rows, model = pair.device, moved(model_of("varying"), pair.device)
+    half, inverse = rows.small.adopt(np.float64(0.5)), rows.small.adopt(np.eye(K))
+
+    def iteration() -> Sequence[Any]:
+        rows.look(model, 2, 1.2)
+        rows.step(half)
+        D, _, _ = rows.face(model, 2)
+        along = rows.cg_start(half, half, model, D.UD, inverse)
+        along = rows.cg_step(half, half, model, along.UD, inverse)
+        rows.step(half)
+        return along.DLD, rows.project(), rows.combine(half)
+
+    iteration()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        iteration()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@on_devices
+def test_codes_and_components_come_back_as_tensors(device: str) -> None:
+    """What a user gets is on the device X was on: codes n x k, components, samples."""
+    backend, X = AnyDevice(torch.device(device)), data("dense")
+    rows = backend.check(Fit(), tensor(X, device), reset=True).rows(K, 1.0)
+    rows.begin(np.ones((N, K)))
+    Z, V = backend.codes(rows.codes), backend.components(np.ones((K, M)))
+    assert (Z.shape, V.shape, Z.device.type, V.device.type) == ((N, K), (K, M), device, device)
+    np.testing.assert_allclose(backend.samples(Z, V).cpu(), np.full((N, M), K))
