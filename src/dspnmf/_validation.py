@@ -134,6 +134,7 @@ _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.proto
     "svd": "a singular value decomposition of X in memory",
     "graphs": "all of X in memory, to search neighbours",
     "features": "all of X in memory, to add columns to it",
+    "unit rows": "all of X in memory, to scale its rows",
     "missing": "all of X in memory, to complete its cells",
     "batches": "batches in memory",
     "whole matrix": "all of X in memory",

@@ -284,7 +284,7 @@ class MemoryRows:
     def _cast(self, model: RowModel) -> tuple[Any, ...]:
         """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
         S, delta, kappa = self._operators.curvature(model)
-        extra = self._operators.pull(model, self.codes) if model.pulls else None
+        extra = self._operators.pull(model, self.codes) if model.pulls or model.curves else None
         return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
 
     def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:

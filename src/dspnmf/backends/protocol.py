@@ -31,6 +31,7 @@ Capability = Literal[
     "multiplicative",  # Rows are `MultiplicativeRows`
     "operators",  # Rows take operators: graphs, masks
     "features",  # Data can be widened by further columns
+    "unit rows",  # and by its own rows at unit length
     "graphs",  # Data gives X to the host, where neighbours are searched
     "missing",  # NaN may mean a missing cell
     "svd",  # singular vectors of X
@@ -184,10 +185,10 @@ class Data(Protocol):
         """X with further columns (of the host), a block of that name (capability "features")."""
 
     def with_unit_rows(self, scale: float) -> Data:
-        """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
+        """X with its rows at unit length (times `scale`) as block "unit rows" (capability "unit rows")."""
 
     def without_features(self) -> Data:
-        """One empty column in place of X, for methods that look at operators only."""
+        """One empty column in place of X, for methods that look at graphs only (capability "graphs")."""
 
     def transposed(self) -> Data:
         """X' (capability "whole matrix")."""
@@ -248,11 +249,11 @@ class OptionalData:
 
     def with_unit_rows(self, scale: float) -> Data:
         """Refused."""
-        self._refuse("features")
+        self._refuse("unit rows")
 
     def without_features(self) -> Data:
         """Refused."""
-        self._refuse("operators")
+        self._refuse("graphs")
 
     def on_host(self) -> Matrix:
         """Refused."""

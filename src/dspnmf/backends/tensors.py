@@ -58,7 +58,7 @@ class CudaBackend:
     """Tensors on a CUDA device."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {"newton-cg", "operators", "features", "graphs", "missing", "batches"}
+        {"newton-cg", "operators", "features", "unit rows", "graphs", "missing", "batches"}
     )
     solvers: tuple[str, ...] = ("newton-cg", "hals")
     kinds: ClassVar[tuple[str, ...]] = ("cuda",)  # of devices that X may be on

@@ -152,7 +152,7 @@ class DSPNMF(BatchLearner):
         needs, kind = super()._needs(), _kind(self.similarity)
         if kind != "gram":
             shown = repr(kind) if kind else "a matrix"
-            needs["features" if kind == "cosine" else "graphs"] = f"similarity={shown}"
+            needs["unit rows" if kind == "cosine" else "graphs"] = f"similarity={shown}"
         if self.label_weight > 0:
             needs["features"] = f"label_weight={self.label_weight!r}"
         if self.missing != "error":
