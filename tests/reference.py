@@ -150,6 +150,41 @@ def alternating_least_squares(A: np.ndarray, U: np.ndarray) -> np.ndarray:
     return U
 
 
+def reconstruction(
+    X: np.ndarray,
+    U: np.ndarray,
+    V: np.ndarray,
+    rows: np.ndarray,
+    smooth: Sequence[tuple[float, np.ndarray]],
+    ridge: float = 0.0,
+    overlap: float = 0.0,
+) -> float:
+    """||X - UV||^2 over rows by their weight, ridge ||V||^2, overlap of components, smoothness of codes by length."""
+    total, k = 0.0, len(V)
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            total += rows[i] * (X[i, j] - sum(U[i, a] * V[a, j] for a in range(k))) ** 2
+    for a in range(k):
+        total += ridge * sum(v**2 for v in V[a])
+        for b in range(k):
+            if a != b:
+                total += overlap * (U[:, a] @ U[:, b]) * (V[a] @ V[b])
+        for weight, L in smooth:
+            total += weight * (V[a] @ V[a]) * (U[:, a] @ L @ U[:, a])
+    return float(total)
+
+
+def similarity(A: np.ndarray, U: np.ndarray) -> float:
+    """||A - UU'||^2, entry by entry."""
+    n = len(A)
+    return float(sum((A[i, j] - U[i] @ U[j]) ** 2 for i in range(n) for j in range(n)))
+
+
+def smoothness(L: np.ndarray, U: np.ndarray) -> float:
+    """tr(U'LU), column by column."""
+    return float(sum(U[:, a] @ L @ U[:, a] for a in range(U.shape[1])))
+
+
 def gram_norm2(X: np.ndarray) -> float:
     """||XX'||^2, from the n x n matrix."""
     return float(np.sum((X @ X.T) ** 2))
