@@ -222,16 +222,19 @@ def half_normal(
     return codes.astype(dtype)
 
 
-def best_codes(C: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The y >= 0 with the lowest ``1/2 y C y' - g y``, the best of all sets of positive entries."""
-    best, lowest = np.zeros(len(g)), 0.0
-    for subset in range(1, 2 ** len(g)):
-        free = [a for a in range(len(g)) if subset >> a & 1]
-        y = np.zeros(len(g))
-        y[free] = np.linalg.lstsq(C[np.ix_(free, free)], g[free], rcond=None)[0]
-        value = 0.5 * y @ C @ y - g @ y
-        if (y >= 0).all() and value < lowest:
-            best, lowest = y, value
+def best_codes(C: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """The y >= 0 with the lowest ``1/2 y C y' - g y`` of every row: the best of all sets of positive entries.
+
+    C is n x k x k, G is n x k.
+    """
+    best, lowest = np.zeros_like(G), np.zeros(len(G))
+    for subset in range(1, 2 ** G.shape[1]):
+        free = [a for a in range(G.shape[1]) if subset >> a & 1]
+        Y = np.zeros_like(G)
+        Y[:, free] = np.einsum("ia,iab->ib", G[:, free], np.linalg.pinv(C[:, free][:, :, free]))
+        value = np.einsum("ia,iab,ib->i", Y, C, Y) / 2 - np.sum(G * Y, axis=1)
+        better = (Y >= 0).all(axis=1) & (value < lowest)
+        best[better], lowest[better] = Y[better], value[better]
     return best
 
 
@@ -287,19 +290,24 @@ class ReferenceRows:
             AB = AB + self.operators[j] @ B @ full(K)
         return AB
 
+    def curvatures(self, model: Any) -> np.ndarray:
+        """Every row's own k x k curvature, n x k x k: S and the diagonals of the operators."""
+        C = np.repeat(model.S[None], len(self.U), axis=0)
+        for j, K in model.curves.items():
+            C = C + np.diag(self.operators[j])[:, None, None] * full(K)
+        return C
+
     def swept(self, model: Any, sweeps: int) -> tuple[np.ndarray, list[float]]:
         """Codes after some sweeps, and the squared change of each; an entry without curvature is left as it is."""
         g, Y, changes = self.gradient(model), self.U.copy(), [0.0] * sweeps
-        for i in range(len(Y)):
-            C = model.S + sum(self.operators[j][i, i] * full(K) for j, K in model.curves.items())
-            for sweep in range(sweeps):
-                for a in range(self.k):
-                    if C[a, a] <= 0:
-                        continue
-                    slope = g[i, a] + sum((Y[i, b] - self.U[i, b]) * C[b, a] for b in range(self.k))
-                    new = max(0.0, Y[i, a] - slope / C[a, a])
-                    changes[sweep] += (new - Y[i, a]) ** 2
-                    Y[i, a] = new
+        C = self.curvatures(model)
+        for sweep in range(sweeps):
+            for a in range(self.k):
+                slope = g[:, a] + np.sum((Y - self.U) * C[:, :, a], axis=1)
+                flat = C[:, a, a] <= 0
+                new = np.where(flat, Y[:, a], np.maximum(0, Y[:, a] - slope / np.where(flat, 1, C[:, a, a])))
+                changes[sweep] += float(np.sum((new - Y[:, a]) ** 2))
+                Y[:, a] = new
         return Y, changes
 
     def along(self) -> tuple[object, ...]:
@@ -379,8 +387,8 @@ class ReferenceRows:
     def solve(self, model: Any, pull: Any = 0.0, weight: Any = None, lengths: Any = None) -> np.ndarray:
         """Every row at the minimum of its model, ties added to pull and curvature."""
         G = self.X @ model.M + pull
-        more = np.zeros((len(G), self.k, self.k)) if weight is None else [w * np.diag(lengths) for w in weight]
-        return np.array([best_codes(model.S + more[i], G[i]) for i in range(len(G))])
+        C = np.repeat(model.S[None], len(G), axis=0)
+        return best_codes(C if weight is None else C + weight[:, None, None] * np.diag(lengths), G)
 
     def residual2(self, Vt: np.ndarray) -> float:
         """||X - UV||^2."""
@@ -437,9 +445,8 @@ class ReferenceIncompleteRows(ReferenceRows):
         self.write(means / self.scale, False)
         for _ in range(goals):
             goal = self.X @ (model.M - weight * Vt)
-            for i, missing in enumerate(self.missing):
-                V = Vt[missing]
-                known = np.where(missing, 0.0, self.X[i])
-                self.U[i] = best_codes(model.S - weight * V.T @ V, weight * known @ Vt + goal[i])
+            lost = np.einsum("ij,ja,jb->iab", self.missing.astype(float), Vt, Vt)
+            known = np.where(self.missing, 0.0, self.X)
+            self.U = best_codes(model.S - weight * lost, weight * known @ Vt + goal)
             self.write(self.U @ Vt.T, False)
         return self.U

@@ -185,6 +185,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         "incomplete": {"_BLOCK": 300, "_GOALS": GOALS},
     }
     if find_spec("torch") is not None:
+        __import__("torch").set_num_threads(1)  # small tensors are not worth more
         sizes |= {
             "cuda": {"GROUP": GROUP, "CHUNK": 500},
             "cuda_data": {"CHUNK": 500, "_TILE": 5},
