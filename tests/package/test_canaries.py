@@ -13,8 +13,9 @@ from dspnmf import DSPNMF
 from dspnmf.backends import RowModel, Sums
 from dspnmf.backends import small_arrays as small
 from dspnmf.estimators import base
+from dspnmf.objective.objective import Quartic
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, Quartic
+from dspnmf.objective.terms import GramSimilarity
 from dspnmf.solvers import multiplicative as rules
 
 

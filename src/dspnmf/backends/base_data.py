@@ -55,7 +55,7 @@ class BaseData:
 
     def without_features(self) -> Data:
         """Refused."""
-        self._refuse("operators")
+        self._refuse("graphs")
 
     def on_host(self) -> Matrix:
         """Refused."""

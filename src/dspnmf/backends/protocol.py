@@ -187,7 +187,7 @@ class Data(Protocol):
         """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
 
     def without_features(self) -> Data:
-        """One empty column in place of X, for methods that look at operators only."""
+        """One empty column in place of X, for methods that look at graphs only (capability "graphs")."""
 
     def transposed(self) -> Data:
         """X' (capability "whole matrix")."""

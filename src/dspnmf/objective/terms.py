@@ -31,7 +31,7 @@ class Reconstruction:
     - ``smooth[j] sum_a |v_a|^2 u_a'L_j u_a`` for operators j: the smoothness of the codes as they are when components
       have unit length. Without ``|v_a|^2`` it could be had for nothing, by shrinking codes and growing components.
 
-    `mask` names an operator that keeps some rows only.
+    `mask` names an operator that keeps some rows only; X must be zero in these features of the others.
     """
 
     norm2: float  # ||X||^2
