@@ -14,7 +14,18 @@ import dspnmf
 PACKAGE = Path(dspnmf.__file__).parent
 # Lower layers know nothing of higher ones; modules of one layer may use each other.
 LAYERS = (
-    {"_atomic_files", "_threads", "_validation", "backends", "datasets", "graphs", "io", "metrics", "stability"},
+    {
+        "_atomic_files",
+        "_threads",
+        "_typing",
+        "_validation",
+        "backends",
+        "datasets",
+        "graphs",
+        "io",
+        "metrics",
+        "stability",
+    },
     {"objective"},
     {"solvers", "sinkhorn"},
     {"estimators"},
