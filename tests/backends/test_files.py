@@ -447,8 +447,8 @@ print(peak() - before)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads peak memory from /proc")
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_memory(on_disk: bool, tmp_path: Path) -> None:
-    """Fit and transform of a 1.2 GB file hold two slabs and three arrays of the codes' shape; without codes, slabs."""
-    n, m = 1_000_000, 300
+    """Fit and transform of a 0.5 GB file hold two slabs and three arrays of the codes' shape; without codes, slabs."""
+    n, m = 400_000, 300
     X = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(n, m))
     X[:: n // 50] = data(np.float32, 50, m)  # the rest of the file is a hole
     del X
