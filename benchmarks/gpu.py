@@ -1,4 +1,4 @@
-"""What does an iteration on a GPU cost, beside one reading of X, and how long does it take to a rule's objective?
+"""What does an iteration on a GPU cost, over one reading of X, and how long does it take to a rule's objective?
 
 X is float32 on a CUDA device: planted factors and noise. Peers on the same data, in the same run: the paper's rule as
 one would write it in Torch, torchnmf (where installed; plain NMF), and the two bare products through Torch in float32.
@@ -61,15 +61,13 @@ def start(X, k: int):
 
 
 def descent(X, U, V, inner):
-    """Our iterations from the same start."""
-    from dspnmf.backends.cuda import DeviceRows
-    from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-    from dspnmf.solvers.loop import Descent, iterate
+    """Our iterations from the same start, and the objective."""
+    from _descent import checked, preserving
+    from _descent import descent as iterations
 
-    rows = DeviceRows(X, U.shape[1])
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
-    rows.begin(U.T.contiguous())
-    return iterate(rows, objective, V.T.double().cpu().numpy(), Descent(inner)), objective
+    data = checked(X)
+    objective, Vt = preserving(data), V.T.double().cpu().numpy()
+    return iterations(data.rows(U.shape[1], 1.0), objective, U.T.contiguous(), Vt, inner), objective
 
 
 def objective_of(X, U, V, objective) -> float:
@@ -84,7 +82,8 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
     """Rows of the two tables for one shape."""
     import torch
 
-    from dspnmf.solvers.loop import Hals, NewtonCG
+    from dspnmf.solvers.hals import Hals
+    from dspnmf.solvers.newton_cg import NewtonCG
 
     X = data(n, m, k)
     U, V = start(X, k)
@@ -117,7 +116,7 @@ def compare(n: int, m: int, k: int) -> tuple[list[tuple[object, ...]], tuple[obj
 
 def to_objective(X, U, V, objective, shape: str, torch) -> tuple[object, ...]:
     """Time to the objective of the corrected rule after 500 iterations, from the same start."""
-    from dspnmf.solvers.loop import NewtonCG
+    from dspnmf.solvers.newton_cg import NewtonCG
 
     torch.cuda.synchronize()
     begin, A, B = time.perf_counter(), U.clone(), V.clone()
