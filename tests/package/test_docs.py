@@ -31,16 +31,16 @@ PAGES = [
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = {  # part of a statement -> why the tests do not run it
-    'device="cuda"': "needs a GPU; tests/test_torch.py fits tensors on the CPU, benchmarks/gpu.py on a device",
+    'device="cuda"': "needs a GPU; tests/backends/test_torch.py fits tensors on the CPU, benchmarks/gpu.py on a device",
 }
 NOT_CALLED = {  # part of a command -> why the tests do not call it
-    "reproduce --quick": "takes minutes; tests/test_cli.py calls it for one data set",
+    "reproduce --quick": "takes minutes; tests/cli/test_cli.py calls it for one data set",
     "reproduce --full": "takes hours, and files that do not come with the library",
 }
 
 
 def page_id(path: Path) -> str:
-    """A page by its place in the project."""
+    """A page by its path in the project."""
     return path.relative_to(ROOT).as_posix()
 
 
