@@ -11,7 +11,7 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test,plot,report,cli]"
 	touch $@
 
-demo: $(VENV)/.installed  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; names its page
+demo: $(VENV)/.installed  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; prints where its page is
 	$(BIN)/dspnmf reproduce --quick --out out/demo
 
 readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the reproduced row of README.md

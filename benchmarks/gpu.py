@@ -1,4 +1,4 @@
-"""What does an iteration on a GPU cost, beside one reading of X, and how long does it take to a rule's objective?
+"""What does an iteration on a GPU cost, over one reading of X, and how long does it take to a rule's objective?
 
 X is float32 on a CUDA device: planted factors and noise. Peers on the same data, in the same run: the paper's rule as
 one would write it in Torch, torchnmf (where installed; plain NMF), and the two bare products through Torch in float32.
@@ -61,19 +61,13 @@ def start(X, k: int):
 
 
 def descent(X, U, V, inner):
-    """Our iterations from the same start."""
-    from dspnmf.backends.cuda_data import CudaData
-    from dspnmf.backends.tensors import CudaBackend
-    from dspnmf.objective.objective import Objective
-    from dspnmf.objective.terms import GramSimilarity, Reconstruction
-    from dspnmf.solvers.descent import Descent
-    from dspnmf.solvers.loop import iterate
+    """Our iterations from the same start, and the objective."""
+    from _descent import checked, preserving
+    from _descent import descent as iterations
 
-    checked = CudaData(X, CudaBackend(X.device), float(X.max()))
-    terms = {"reconstruction": Reconstruction(checked.norm2(1.0)), "structure": GramSimilarity(checked.gram_norm2(1.0))}
-    objective, rows, update = Objective(terms, dict.fromkeys(terms, 1.0)), checked.rows(U.shape[1], 1.0), Descent(inner)
-    rows.begin(U.T.contiguous())
-    return iterate(rows, objective, update, *update.begin(rows, objective, V.T.double().cpu().numpy())), objective
+    data = checked(X)
+    objective, Vt = preserving(data), V.T.double().cpu().numpy()
+    return iterations(data.rows(U.shape[1], 1.0), objective, U.T.contiguous(), Vt, inner), objective
 
 
 def objective_of(X, U, V, objective) -> float:

@@ -1,6 +1,6 @@
 """How well are missing cells found again, and how fast?
 
-Indian Pines (the paper's sample, in its own unit), 10 %, 30 % and 60 % of the cells removed. The yardsticks are the
+Indian Pines (the paper's sample, in its own unit), 10 %, 30 % and 60 % of the cells removed. The baselines are the
 means of the columns and scikit-learn's ``IterativeImputer`` at its defaults, which fits a regression for every feature
 (at 10 % only: it takes minutes). Errors are root mean squares over the removed cells, as a share of that of the means.
 Needs the data folder (DSPNMF_DATA).

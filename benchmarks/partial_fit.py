@@ -1,10 +1,10 @@
 """Is one pass of batches as good as a fit, and what does it cost?
 
-A float32 .npy of 100 features, ten components and noise, k = 10, batches of a hundredth of the rows. The yardsticks
+A float32 .npy of 100 features, ten components and noise, k = 10, batches of a hundredth of the rows. The baselines
 are ``fit`` with all of X in memory, and scikit-learn's ``MiniBatchNMF.partial_fit`` on the same batches. Every run is a
 process of its own; the objective is evaluated with the codes the model gives to all rows. "natural" is the alpha at
 which both terms are of one size, ``||X||^2 / ||XX'||^2``. Run as ``python partial_fit.py 1000000`` for a million rows;
-200,000 if nothing is said. Files go to the folder TMPDIR names.
+200,000 without an argument. Files go to the folder TMPDIR names.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import numpy as np
 from sklearn.decomposition import MiniBatchNMF
 
 import _report
+from _descent import checked
 from dspnmf import DSPNMF, NMF
 from dspnmf._threads import team
-from dspnmf.backends import ArrayRows, RowModel
+from dspnmf.backends import RowModel
 
 M, K = 100, 10
 CLUSTERS = 8
@@ -50,7 +51,7 @@ def estimator(name: str, alpha: float, seed: int = 0) -> NMF | DSPNMF:
 
 
 def peer(size: int, seed: int = 0) -> MiniBatchNMF:
-    """scikit-learn's, told how large a batch is: with its own start (NNDSVD) it does best."""
+    """scikit-learn's, with the size of a batch and its own start (NNDSVD), with which it does best."""
     return MiniBatchNMF(K, batch_size=size, random_state=seed)
 
 
@@ -78,20 +79,30 @@ def memory(what: str) -> int:
 
 def objective(X: np.ndarray, U: np.ndarray, V: np.ndarray, alpha: float) -> float:
     """Both terms from the residuals."""
-    rows = ArrayRows(X, K)
+    rows = checked(X).rows(K, 1.0)
     rows.begin(np.ascontiguousarray(U))
     error2 = rows.residual2(np.ascontiguousarray(V.T, dtype=np.float64))
     gap2 = rows.gram_residual2() if alpha > 0 else 0.0
+    assert error2 is not None
     assert gap2 is not None
     return error2 + alpha * gap2
 
 
 def least_squares(X: np.ndarray, V: np.ndarray) -> float:
     """||X - UV||^2 with the best codes there are."""
-    rows, V = ArrayRows(X, K), V.astype(np.float64)
+    rows, V = checked(X).rows(K, 1.0), V.astype(np.float64)
+    Vt = np.ascontiguousarray(V.T)
     with team():
-        rows.begin(rows.solve(RowModel(V @ V.T, np.ascontiguousarray(V.T))))
-        return rows.residual2(np.ascontiguousarray(V.T))
+        rows.begin(rows.solve(RowModel(V @ Vt, Vt)))
+        error2 = rows.residual2(Vt)
+    assert error2 is not None
+    return error2
+
+
+def natural_alpha(X: np.ndarray) -> float:
+    """The weight at which both terms are of one size."""
+    data = checked(X)
+    return data.norm2(1.0) / data.gram_norm2(1.0)
 
 
 def run(path: str, name: str, alpha: float, way: str) -> None:
@@ -118,7 +129,7 @@ def apart(path: Path, name: str, alpha: float, way: str) -> dict[str, float]:
 
 
 def against_fit(path: Path, natural: float) -> None:
-    """One pass beside the fit, and beside scikit-learn's."""
+    """One pass against the fit, and against scikit-learn's."""
     rows, plain = [], {}
     for title, name, alpha in (
         ("NMF", "NMF", 0.0),
@@ -137,7 +148,7 @@ def against_fit(path: Path, natural: float) -> None:
         "of times",
         "of memory",
     )
-    _report.table("One pass of batches beside the fit", header, rows)
+    _report.table("One pass of batches against the fit", header, rows)
     theirs = apart(path, "NMF", 0.0, "MiniBatchNMF")
     numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s" for r in (theirs, plain)]
     ratios = [f"{plain[what] / theirs[what]:.4g}" for what in ("value", "seconds")]
@@ -149,8 +160,7 @@ def orders(n: int) -> None:
     """The same rows, mixed and sorted by cluster: objectives over that of the fit (the median of three seeds)."""
     X = clusters(n)
     found, size = [], n // 100
-    own = ArrayRows(X, 1)
-    natural = own.norm2() / own.gram_norm2()
+    natural = natural_alpha(X)
     for title, name, alpha in (("NMF", "NMF", 0.0), ("DSPNMF, natural alpha", "DSPNMF", natural)):
         fits = [estimator(name, alpha, seed).fit(X) for seed in range(3)]
         whole = float(np.median([objective(X, m.transform(X), m.components_, alpha) for m in fits]))
@@ -178,9 +188,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         make(path, n)
-        rows = ArrayRows(np.load(path), 1)
         print(f"{n:,} x {M}, float32, k = {K}, batches of {n // 100:,}")
-        against_fit(path, rows.norm2() / rows.gram_norm2())
+        against_fit(path, natural_alpha(np.load(path)))
     orders(20_000)
     _report.versions()
 

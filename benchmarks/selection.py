@@ -1,4 +1,4 @@
-"""Does DSPNMFCV choose well, and how long does it take beside GridSearchCV?
+"""Does DSPNMFCV choose well, and how long does it take against GridSearchCV?
 
 (1) Planted ranks: X = UV + noise (300 x 60, U and V half zeros, noise as a share of the norm), ranks 2 to 16 to choose
 from, ten seeds: how often the rank is found, exactly and within one.

@@ -1,8 +1,8 @@
 """What does it cost that X is in a file, and how much memory does a fit need?
 
-A float32 .npy of 512 features, k = 20, twenty components and noise. The yardsticks are one bare read of the same file,
+A float32 .npy of 512 features, k = 20, twenty components and noise. The baselines are one bare read of the same file,
 an iteration over as many rows in memory, and one pass of scikit-learn's ``MiniBatchNMF.partial_fit`` over the same
-file. Run as ``python streaming.py 8`` for 8 GB; 1.5 GB if nothing is said. Files go to the folder TMPDIR names.
+file. Run as ``python streaming.py 8`` for 8 GB; 1.5 GB without an argument. Files go to the folder TMPDIR names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from sklearn.decomposition import MiniBatchNMF
 
 import _report
-from dspnmf import DSPNMF, NMF
+from _descent import checked, descent, plain, preserving
+from dspnmf import DSPNMF
 from dspnmf._threads import team
-from dspnmf.backends import ArrayRows, RowModel
-from dspnmf.backends.dispatch import as_rows, place_of
-from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-from dspnmf.solvers.loop import Descent, Hals, iterate
+from dspnmf.backends import Data, RowModel
+from dspnmf.backends.file import FILE
+from dspnmf.solvers.hals import Hals
 
 M, K = 512, 20
 SLAB = 2**24
-PART = 2**28 // (4 * M)  # rows in memory for the yardstick
+PART = 2**28 // (4 * M)  # rows in memory for the baseline
 BATCH = 4096
 
 
@@ -54,15 +54,12 @@ def bare_read(path: Path) -> float:
     return time.perf_counter() - begin
 
 
-def iterations(X: object, count: int) -> list[float]:
+def iterations(data: Data, count: int) -> list[float]:
     """Seconds of every iteration of hals for DSP-NMF, two sweeps each, the first two left out."""
-    rows = as_rows(X, K)
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(0.0)), (1.0, 1.0))
-    rng = np.random.default_rng(0)
-    rows.begin(np.full((rows.shape[0], K), 0.5, np.float32))
+    objective, codes = preserving(data, gram_norm2=0.0), np.full((data.shape[0], K), 0.5, np.float32)
     times = []
     with team():
-        steps = iterate(rows, objective, rng.random((M, K)), Descent(Hals(2)))
+        steps = descent(data.rows(K, 1.0), objective, codes, np.random.default_rng(0).random((M, K)), Hals(2))
         next(steps)
         for _ in range(count + 2):
             begin = time.perf_counter()
@@ -72,14 +69,14 @@ def iterations(X: object, count: int) -> list[float]:
 
 
 def speed(path: Path) -> list[tuple[object, ...]]:
-    """An iteration from the file beside one bare read and beside memory, in turn."""
+    """An iteration from the file over one bare read and over one in memory, in turn."""
     X = np.load(path, mmap_mode="r")
-    checked, _ = place_of(X).check(NMF(), X, reset=True)
     read, ours, memory, part = [], [], [], np.array(X[:PART])
+    whole, some = checked(X, FILE), checked(part)
     for _ in range(3):
         read.append(bare_read(path))
-        ours += iterations(checked, 1)
-        memory.append(statistics.median(iterations(part, 5)) * len(X) / len(part))
+        ours += iterations(whole, 1)
+        memory.append(statistics.median(iterations(some, 5)) * len(X) / len(part))
     mine, bare, inside = (statistics.median(times) for times in (ours, read, memory))
     return [
         ("one bare read", f"{bare:.2f} s", f"{mine:.2f} s", mine / bare),
@@ -91,7 +88,7 @@ def fit(path: str, codes: str) -> None:
     """A whole fit and a transform; print the peak of this process's memory."""
     warnings.simplefilter("ignore")
     X = np.load(path, mmap_mode="r")
-    DSPNMF(K, max_iter=5, tol=0, random_state=0).fit(X, codes=codes or None)
+    DSPNMF(K, max_iter=5, tol=0, random_state=0).fit(X, codes_path=codes or None)
     print(int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024)
 
 
@@ -103,10 +100,12 @@ def peak(path: Path, codes: str) -> float:
 
 def error(sample: np.ndarray, V: np.ndarray) -> float:
     """Relative error of the best codes some rows have with these components."""
-    rows = ArrayRows(sample, K)
-    V = V.astype(np.float64)
+    data, V = checked(sample), V.astype(np.float64)
+    rows = data.rows(K, 1.0)
     rows.begin(rows.solve(RowModel(V @ V.T, V.T)))
-    return float(np.sqrt(rows.residual2(V.T) / rows.norm2()))
+    error2 = rows.residual2(V.T)
+    assert error2 is not None
+    return float(np.sqrt(error2 / data.norm2(1.0)))
 
 
 def minibatch(X: np.ndarray, sample: np.ndarray) -> tuple[float, float]:
@@ -121,15 +120,12 @@ def minibatch(X: np.ndarray, sample: np.ndarray) -> tuple[float, float]:
 def until(X: np.ndarray, sample: np.ndarray, target: float) -> tuple[float, int, float]:
     """Seconds and iterations until plain NMF from the file has an error no larger, and that error; at most 60."""
     begin = time.perf_counter()
-    checked, _ = place_of(X).check(NMF(), X, reset=True)
-    rows = as_rows(checked, K)
-    objective = Objective((Reconstruction(rows.norm2()),), (1.0,))
-    rng = np.random.RandomState(0)
-    size = np.sqrt(rows.mean() / K)
-    rows.begin((size * np.abs(rng.standard_normal((len(X), K)))).astype(np.float32))
+    data, rng = checked(X, FILE), np.random.RandomState(0)
+    size = np.sqrt(data.mean() / K)
+    codes, Vt = (size * np.abs(rng.standard_normal((count, K))) for count in (len(X), M))
     spent, count, reached = 0.0, -1, np.inf
     with team():
-        steps = iterate(rows, objective, size * np.abs(rng.standard_normal((M, K))), Descent(Hals()))
+        steps = descent(data.rows(K, 1.0), plain(data), codes.astype(np.float32), Vt, Hals())
         for _, s in islice(steps, 61):
             spent, count = spent + time.perf_counter() - begin, count + 1
             reached = error(sample, s.Vt.T)
@@ -148,7 +144,7 @@ def main() -> None:
         make(path, gigabytes)
         X = np.load(path, mmap_mode="r")
         title = f"{gigabytes:g} GB .npy of {len(X):,} x {M}, k = {K}"
-        _report.table(f"An iteration from a file: {title}", ("beside", "that", "iteration", "ratio"), speed(path))
+        _report.table(f"An iteration from a file: {title}", ("over", "that", "iteration", "ratio"), speed(path))
         rows = []
         for name, codes in (("in memory", ""), ("in a file", str(Path(folder) / "codes.npy"))):
             used = peak(path, codes)

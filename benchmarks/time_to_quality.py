@@ -13,11 +13,10 @@ import numpy as np
 
 import _data
 import _report
+from _descent import checked, descent, preserving
 from dspnmf._threads import team
-from dspnmf.backends import ArrayRows
-from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, Objective, Reconstruction
-from dspnmf.solvers.loop import Descent, NewtonCG, iterate
+from dspnmf.solvers.newton_cg import NewtonCG
+from quality import scaled_start
 
 REFERENCE_PRODUCT = 0.9e-3
 PLANC = {10: (60e-3, 3.0844e8), 20: (120e-3, 82_515.0)}
@@ -25,16 +24,11 @@ PLANC = {10: (60e-3, 3.0844e8), 20: (120e-3, 82_515.0)}
 
 def seconds_to(X: np.ndarray, k: int, target: float, seed: int) -> tuple[float, int]:
     """Time and iterations from the start, norms of X included, until the objective is at most `target`."""
-    rng = np.random.default_rng(seed)
     begin = time.perf_counter()
-    rows = ArrayRows(X, k)
-    objective = Objective((Reconstruction(rows.norm2()), GramSimilarity(rows.gram_norm2())), (1.0, 1.0))
+    data, start = checked(X), scaled_start(X, k, seed)
     with team():
-        codes, Vt = rng.random((len(X), k)), rng.random((X.shape[1], k)) * np.sqrt(X.mean() / k)
-        rows.begin(codes)
-        factor = objective.best_scale(State(Vt, *rows.sums()))
-        codes *= factor
-        for iteration, (value, _) in zip(itertools.count(), iterate(rows, objective, Vt / factor, Descent(NewtonCG()))):
+        steps = descent(data.rows(k, 1.0), preserving(data), start["W"], start["H"].T, NewtonCG())
+        for iteration, (value, _) in zip(itertools.count(), steps):
             if value <= target * (1 + 1e-5):  # PLANC's figure is printed to five digits
                 return time.perf_counter() - begin, iteration
             if iteration == 500:

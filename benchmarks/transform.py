@@ -1,4 +1,4 @@
-"""How long does `transform` of 100,000 rows take, beside scikit-learn's NMF with the same components?"""
+"""How long does `transform` of 100,000 rows take, against scikit-learn's NMF with the same components?"""
 
 from __future__ import annotations
 

@@ -8,15 +8,17 @@ import re
 import shutil
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
+from sphinx.application import Sphinx
 
 import dspnmf
+from dspnmf.estimators import ComponentFactorization, SymNMF
 
 mpl.use("Agg")
 HERE = Path(__file__).parent
 FIRST = ("fit", "fit_transform", "transform", "inverse_transform", "partial_fit")  # of an estimator's methods
+HOOKS = ("problem", "augmented")  # methods for authors of estimators, described on the page of their base alone
 
 project, author, version = "dspnmf", "The dspnmf developers", dspnmf.__version__
 release, project_copyright = version, "the dspnmf developers"
@@ -77,6 +79,8 @@ def methods_of(cls: type) -> list[str]:
     ours = [(key, value) for key, value in inspect.getmembers(cls, inspect.isfunction) if key[0] != "_"]
     ours = [(key, inspect.unwrap(value)) for key, value in ours if value.__module__.startswith("dspnmf")]
     names = [key for key, value in sorted(ours, key=lambda item: item[1].__code__.co_firstlineno)]
+    if issubclass(cls, ComponentFactorization | SymNMF) and cls is not ComponentFactorization:
+        names = [name for name in names if name not in HOOKS]
     return sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
 
 
@@ -96,20 +100,20 @@ def documented() -> dict[str, list[str]]:
 autosummary_context = {"our_methods": documented()}
 
 
-def inside(app: Any, page: str, source: list[str]) -> None:
+def inside(app: Sphinx, page: str, source: list[str]) -> None:
     """Links to the figures of the benchmarks, which lie outside this folder, lead to the page that includes them."""
     source[0] = re.sub(r"\((\.\./)+benchmarks/(README|gpu)\.md\)", "(/benchmarks.md)", source[0])
 
 
-def escaped(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """``x : array of shape (n_components_, ...)``: in a type, a name that ends in _ is no link."""
+def escaped(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """``x : array of shape (n_components_, ...)``: in a type, a name that ends in _ is not a link."""
     for number, line in enumerate(lines):
         begin, colon, kind = line.partition(" : ")
         if colon:
             lines[number] = begin + colon + re.sub(r"(?<![\w`])(\w+)_(?=[,) ])", r"\1\\_", kind)
 
 
-def make_report(app: Any, error: Exception | None) -> None:
+def make_report(app: Sphinx, error: Exception | None) -> None:
     """The report that the guide links to, by the lines the guide shows."""
     if error is None and app.builder.name == "html":
         code = (HERE / "guide" / "report.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
@@ -117,13 +121,13 @@ def make_report(app: Any, error: Exception | None) -> None:
             exec(code, {})
 
 
-def keep_results(app: Any, error: Exception | None) -> None:
-    """The reproduction's own page and the files it links to, as they were written, beside the pages made here."""
+def keep_results(app: Sphinx, error: Exception | None) -> None:
+    """The reproduction's own page and the files it links to, as they were written, next to the pages made here."""
     if error is None and app.builder.name == "html":
         shutil.copytree(HERE / "reproduction", Path(app.outdir) / "reproduction", dirs_exist_ok=True)
 
 
-def setup(app: Any) -> None:
+def setup(app: Sphinx) -> None:
     """Hooks of the build."""
     app.connect("autodoc-process-docstring", escaped, priority=400)  # before numpydoc
     app.connect("source-read", inside)

@@ -1,12 +1,12 @@
-"""The picture of the README: DSP-NMF beside plain NMF on handwritten digits (``make picture``).
+"""The picture of the README: DSP-NMF and plain NMF on handwritten digits (``make picture``).
 
 Prints objective, errors and what a classifier makes of the codes, and writes one picture.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -22,7 +22,7 @@ RANK = 10
 OUT = Path(__file__).with_name("demo.png")
 
 
-def describe(name: str, model: Any, X: Any, y: Any) -> None:
+def describe(name: str, model: DSPNMF | NMF, X: np.ndarray, y: np.ndarray) -> None:
     """Fit and print a line."""
     Z = model.fit_transform(X)
     accuracy = cross_val_score(KNeighborsClassifier(3), Z, y, cv=5).mean()
@@ -34,21 +34,20 @@ def describe(name: str, model: Any, X: Any, y: Any) -> None:
     )
 
 
-def rescaled(X: Any, Z: Any) -> Any:
+def rescaled(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Z times the factor that is best for XX' ~ lam ZZ': plain NMF has no unit for its codes."""
     return Z * (np.linalg.norm(X.T @ Z) / np.linalg.norm(Z.T @ Z)) ** 2
 
 
-def draw(models: dict[str, Any], printed: Any, path: Path) -> None:
-    """The components as images, and the objective of the default solver beside the printed rule's."""
+def draw(models: Mapping[str, DSPNMF | NMF], printed: np.ndarray, path: Path) -> None:
+    """The components as images, and the objective of the default solver and of the printed rule."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     figure = plt.figure(figsize=(11, 5.2), layout="constrained")
-    parts: Any = figure.subfigures(1, 2, width_ratios=[1.7, 1])
-    left, right = parts
+    left, right = figure.subfigures(1, 2, width_ratios=[1.7, 1])
     axes = left.subplots(2 * len(models), RANK // 2)
     for block, (name, model) in enumerate(models.items()):
         for a in range(RANK):
@@ -71,7 +70,7 @@ def main() -> None:
     X, y = minmax_scale(data.data), data.target
     print(f"digits, {X.shape[0]} x {X.shape[1]}, {RANK} components")
     print("            objective iterations reconstruction  structure lost   3-NN acc. k-means NMI")
-    models: dict[str, Any] = {"DSP-NMF": DSPNMF(RANK, random_state=0), "NMF": NMF(RANK, random_state=0)}
+    models = {"DSP-NMF": DSPNMF(RANK, random_state=0), "NMF": NMF(RANK, random_state=0)}
     for name, model in models.items():
         describe(name, model, X, y)
     printed = DSPNMF(RANK, lam=1000.0, solver="paper", max_iter=40, tol=0, random_state=0).fit(X)

@@ -1,6 +1,6 @@
 """
-In place of scikit-learn's NMF
-==============================
+Instead of scikit-learn's NMF
+=============================
 
 ``dspnmf.NMF`` minimises what ``sklearn.decomposition.NMF`` minimises by default, ``||X - UV||^2``, and takes the same
 ``n_components``, ``init``, ``max_iter``, ``random_state`` and custom start. This example gives both the same start and

@@ -29,18 +29,30 @@ PAGES = [
     ROOT / "README.md",
     *sorted(p for p in DOCS.rglob("*.md") if not p.relative_to(DOCS).is_relative_to("gallery")),
 ]
+PUBLIC_MODULES = (
+    "backends",
+    "datasets",
+    "estimators",
+    "graphs",
+    "io",
+    "metrics",
+    "persistence",
+    "plot",
+    "report",
+    "stability",
+)
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = {  # part of a statement -> why the tests do not run it
-    'device="cuda"': "needs a GPU; tests/test_torch.py fits tensors on the CPU, benchmarks/gpu.py on a device",
+    'device="cuda"': "needs a GPU; tests/backends/test_torch.py fits tensors on the CPU, benchmarks/gpu.py on a device",
 }
 NOT_CALLED = {  # part of a command -> why the tests do not call it
-    "reproduce --quick": "takes minutes; tests/test_cli.py calls it for one data set",
+    "reproduce --quick": "takes minutes; tests/cli/test_cli.py calls it for one data set",
     "reproduce --full": "takes hours, and files that do not come with the library",
 }
 
 
 def page_id(path: Path) -> str:
-    """A page by its place in the project."""
+    """A page by its path in the project."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -215,7 +227,7 @@ def test_loads_nothing_from_elsewhere(built: Path, pages: dict[Path, Page]) -> N
 def public_names() -> list[str]:
     """Every name a user may import: those the package and its public modules export, where they are documented."""
     found = [f"dspnmf.{name}" for name in dspnmf.__all__ if not name.startswith("_")]
-    for name in ("metrics", "graphs", "datasets", "io", "plot", "persistence", "report", "stability"):
+    for name in PUBLIC_MODULES:
         module = importlib.import_module(f"dspnmf.{name}")
         own = [key for key, m in inspect.getmembers(module) if getattr(m, "__module__", "") == module.__name__]
         exported = getattr(module, "__all__", [key for key in own if key[0] != "_"])

@@ -10,7 +10,7 @@
 
 Every Rows class has the core (`Rows`). `ConjugateGradientRows` and `MultiplicativeRows` are extensions; a backend lists
 those it has among its `capabilities`, with what else it can do. What a fit needs and a backend lacks is refused by name
-before any work (`dspnmf._validation.check_capabilities`), never dropped silently.
+before any work (`dspnmf._validation.check_backend`), never dropped silently.
 """
 
 from __future__ import annotations

@@ -81,5 +81,5 @@ class Multiplicative(Update):
 
 
 def mapped(rows: Rows) -> Callable[..., tuple[Array, Array, tuple[Array, ...]]]:
-    """`map` of rows whose backend has declared it (`dspnmf._validation.check_capabilities`)."""
+    """`map` of rows whose backend has declared it (`dspnmf._validation.check_backend`)."""
     return cast(MultiplicativeRows, rows).map

@@ -30,7 +30,7 @@ class NewtonCG:
 
     def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
         """Two looks at X, and the steps between them without it."""
-        rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_capabilities`
+        rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
         D, A, DA = rows.face(model, sweeps=2)
         if model.curves:
             tau = sigma = _model_step(rows.small, D, model)
