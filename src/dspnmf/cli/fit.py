@@ -33,7 +33,7 @@ Examples:
   dspnmf report wine
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
-_OPTIONS = {"n_components": "--rank", "random_state": "--seed", "b": "--label-weight"} | {
+_OPTIONS = {"n_components": "--rank", "random_state": "--seed"} | {
     name: f"--{name.replace('_', '-')}" for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
 }
 

@@ -24,7 +24,7 @@ Examples:
   dspnmf select wine.csv --ranks 2,3,5 --out choice
   dspnmf select wine.csv --label class --ranks 2,3,5 --rule one-se --out choice
 """
-_OPTIONS = {"n_components": "--ranks", "cv": "--folds", "random_state": "--seed", "n_jobs": "--jobs"} | {
+_OPTIONS = {"n_components": "--ranks", "cv": "--folds", "y": "--label", "random_state": "--seed", "n_jobs": "--jobs"} | {
     name: f"--{name}" for name in ("alphas", "rule", "scale", "exclude", "force")
 }
 

@@ -8,22 +8,20 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dspnmf import __version__
 from dspnmf._atomic_files import write_text
+from dspnmf.io import Table
 from dspnmf.report import fit_components as components
 from dspnmf.report import fit_figures, fit_summary
 from dspnmf.report.fit_inputs import Baseline, FitInputs, RandomState, fit_inputs
 from dspnmf.report.fit_metrics import measured
 from dspnmf.report.formatting import capital, counted
 from dspnmf.report.page import Assets, render, require
-
-if TYPE_CHECKING:
-    from dspnmf.io import Table
 
 ASSETS = Assets(
     (*Assets().styles, "fit.css"), ("scale.js", "chart.js", "figure.js", "codes.js", "theme.js"), pictures=True
@@ -67,11 +65,9 @@ def fit_report(
     >>> from dspnmf import DSPNMF
     >>> from dspnmf.io import Table
     >>> from dspnmf.report import fit_report
-    >>> X = np.random.default_rng(0).random((20, 4))
-    >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
+    >>> table = Table(np.eye(4), np.array(list("abcd")), np.arange(4).astype(str))
     >>> model = DSPNMF(2, random_state=0)
-    >>> html = fit_report(model, table, model.fit_transform(X), title="Four <features>")
-    >>> "Four &lt;features&gt;" in html
+    >>> "Four &lt;features&gt;" in fit_report(model, table, model.fit_transform(table.X), title="Four <features>")
     True
     """
     require()
@@ -85,16 +81,7 @@ def fit_report(
 
 
 def write_fit_report(model: BaseEstimator, table: Table, Z: ArrayLike, path: Path, **options: Any) -> None:
-    """Write what `fit_report` gives to a file, which is replaced in one stroke.
-
-    Parameters
-    ----------
-    model, table, Z
-        As in `fit_report`.
-    path : Path
-        The file.
-    **options
-        Keyword arguments of `fit_report`: baseline, facts, title, settings, random_state.
+    """Write `fit_report` (same arguments and options) to a file, which is replaced in one stroke.
 
     Examples
     --------
@@ -103,13 +90,10 @@ def write_fit_report(model: BaseEstimator, table: Table, Z: ArrayLike, path: Pat
     >>> from dspnmf import NMF
     >>> from dspnmf.io import Table
     >>> from dspnmf.report import write_fit_report
-    >>> X = np.random.default_rng(0).random((20, 4))
-    >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
+    >>> table = Table(np.eye(4), np.array(list("abcd")), np.arange(4).astype(str))
     >>> model = NMF(2, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_fit_report(model, table, model.fit_transform(X), Path(folder) / "report.html")
-    ...     print([file.name for file in Path(folder).iterdir()])
-    ['report.html']
+    ...     write_fit_report(model, table, model.fit_transform(table.X), Path(folder) / "report.html")
     """
     write_text(Path(path), fit_report(model, table, Z, **options))
 

@@ -32,14 +32,7 @@ SHARED = Assets()
 
 
 def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
-    """A page from one of the templates.
-
-    Examples
-    --------
-    >>> from dspnmf.report.page import render
-    >>> render("base.html", title="<1>").count("&lt;1&gt;")
-    2
-    """
+    """A page from one of the templates."""
     environment = require()
     safe = import_module("markupsafe").Markup
     content |= {
@@ -51,14 +44,7 @@ def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
 
 
 def embed(data: object) -> str:
-    r"""Data as JSON that is safe between script tags.
-
-    Examples
-    --------
-    >>> from dspnmf.report.page import embed
-    >>> embed({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
+    """Data as JSON that is safe between script tags."""
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_UNSAFE)
 

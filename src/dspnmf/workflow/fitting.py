@@ -59,8 +59,6 @@ def model_of(method: str, parameters: Mapping[str, object], texts: Iterable[str]
     cls = getattr(family, names[method.lower()])
     given = {**parameters, **dict(map(_parsed, texts))}
     allowed = cls().get_params(deep=False)
-    if "label_weight" not in allowed and "b" in allowed and "label_weight" in given:
-        given["b"] = given.pop("label_weight")
     for name in given:
         if name not in allowed:
             near = get_close_matches(name, allowed, 1)
