@@ -14,7 +14,7 @@ import zarr
 
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table
-from dspnmf.workflow import OutputFolder, fit_table, model_of, write_fit
+from dspnmf.workflow import fit_table, model_of, output_folder, write_fit
 from dspnmf.workflow.result_files import FIT_FILES
 
 
@@ -50,7 +50,7 @@ def test_data_that_stay_in_their_file(store: Callable[..., Any], tmp_path: Path)
     for name in ("reconstruction_error", "structure_error", "neighbour_recall"):
         assert results[0].facts[name] == pytest.approx(results[1].facts[name], rel=1e-6)
     assert fit_table(kept, model_of("NMF", {"n_components": 2, "random_state": 0})).scale == "none"
-    with OutputFolder(tmp_path / "out", FIT_FILES) as folder:
+    with output_folder(tmp_path / "out", FIT_FILES) as folder:
         write_fit(results[0], folder, {"data": "x", "scale": "none", "read": {}})
     assert (tmp_path / "out" / "report.html").is_file()
     with pytest.raises(ValueError, match="would load them"):

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +17,11 @@ from rich.progress import Progress as Bar
 
 from dspnmf import datasets
 from dspnmf.cli.data import DataDir
-from dspnmf.cli.error_messages import FILE_ERRORS, errors_as_messages
+from dspnmf.cli.error_messages import FILE_ERRORS, INPUT_ERRORS, errors_as_messages
 from dspnmf.paper.reproduce import Comparison, prepare
 from dspnmf.paper.runner import Progress
 from dspnmf.report import write_reproduction
+from dspnmf.report.page import require
 
 EXAMPLES = """\b
 Examples:
@@ -48,8 +48,8 @@ def reproduce(
     """
     names = None if sets is None else _names(sets)
     try:
-        with errors_as_messages(options={"data_dir": "--data-dir", "sets": "--sets"}):
-            _check_page()
+        with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}):
+            require()  # refuse to start where the page could not be written at the end
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
         _print_absent(comparison)
         with errors_as_messages(FILE_ERRORS, advice=_KEPT):
@@ -64,12 +64,6 @@ def reproduce(
     if results.failures:
         typer.echo(f"{len(results.failures)} runs failed: the page names them, and the next start tries them again.")
     typer.echo(f"Page: {page}")
-
-
-def _check_page() -> None:
-    """Refuse to start where the page could not be written at the end."""
-    if find_spec("jinja2") is None:
-        raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".')
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -126,11 +120,7 @@ def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> _duration(99), _duration(600), _duration(7200)
-    ('99 s', '10 min', '2.0 h')
-    """
+    """A time in the unit that suits it."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

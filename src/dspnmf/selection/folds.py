@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from dspnmf._validation import Allowed, check_labels, either, whole
+from dspnmf._validation import Allowed, ParameterError, check_labels, either, whole
 
 Indices = NDArray[np.intp]
 

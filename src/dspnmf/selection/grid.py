@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf._typing import Array
-from dspnmf._validation import Allowed, either, number, one_of, whole
+from dspnmf._validation import Allowed, ParameterError, either, number, one_of, whole
 from dspnmf.backends import norms
 
 RANKS = (2, 3, 5, 8, 12, 20)

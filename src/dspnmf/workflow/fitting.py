@@ -48,11 +48,7 @@ def methods() -> list[str]:
 
 
 def model_of(method: str, parameters: Mapping[str, object], texts: Iterable[str] = ()) -> BaseEstimator:
-    """An estimator by its name, with parameters, and more of them as texts ``name=value``.
-
-    >>> model_of("dspnmf", {"n_components": 3}, ["alpha=0.5"])
-    DSPNMF(alpha=0.5, n_components=3)
-    """
+    """An estimator by its name, with parameters, and more of them as texts ``name=value``."""
     names = {name.lower(): name for name in methods()}
     if method.lower() not in names:
         raise ValueError(f"There is no method {method!r}: choose from {', '.join(methods())}.")
@@ -91,7 +87,7 @@ def fit_table(
     Labels are handed to models that learn from them, and only shown otherwise.
     """
     scale = scale or default_scale(table)
-    labels = labels_of(table) if _learns_from_labels(model) else None
+    labels = labels_of(table) if getattr(model, "label_weight", 0) > 0 else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
     step = scaler(scale, table).fit(table.X)
     here = scaled(table, step)
@@ -108,11 +104,6 @@ def fit_table(
     pipeline = Pipeline([("scale", step), ("factors", model)])
     pipeline.table_features_ = [str(name) for name in table.features]
     return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, seconds)
-
-
-def _learns_from_labels(model: BaseEstimator) -> bool:
-    """Whether a fit uses labels."""
-    return isinstance(model, family.GDNMF) or getattr(model, "label_weight", 0) > 0
 
 
 def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str]:
