@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from joblib import cpu_count
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from dspnmf import datasets
@@ -51,7 +52,10 @@ def reproduce(
         with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}):
             require()  # refuse to start where the page could not be written at the end
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
-        _print_absent(comparison)
+        for name, reason in comparison.absent.items():
+            typer.echo(f"Without {name}: {reason}", err=True)
+        if comparison.absent:
+            typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
         with errors_as_messages(FILE_ERRORS, advice=_KEPT):
             _run(comparison, jobs or cpu_count())
             results, tables, summary = comparison.write()
@@ -76,14 +80,6 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _print_absent(comparison: Comparison) -> None:
-    """Print which data sets cannot be run, and why."""
-    for name, reason in comparison.absent.items():
-        typer.echo(f"Without {name}: {reason}", err=True)
-    if comparison.absent:
-        typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
-
-
 def _run(comparison: Comparison, jobs: int) -> None:
     """Run what is missing and show the progress."""
     missing, total = comparison.missing(), len(comparison.runs)
@@ -96,11 +92,11 @@ def _run(comparison: Comparison, jobs: int) -> None:
 @contextmanager
 def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None]]:
     """A function to be called after every run: it moves a bar in a terminal, and prints lines elsewhere."""
-    terminal, begin = sys.stdout.isatty(), time.monotonic()
-    console, printed = Console(), begin
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    terminal, console, begin = sys.stdout.isatty(), Console(), time.monotonic()
+    printed = begin
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, disable=not terminal) as bar:
-        task = bar.add_task("starting", total=total, completed=done, left="")
+        task = bar.add_task("starting", total=total, completed=done)
 
         def watch(progress: Progress) -> None:
             nonlocal printed
@@ -109,18 +105,10 @@ def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None
                 what = f"{run.method} on {run.dataset}, rank {run.rank}, run {run.repeat + 1} ({run.experiment})"
                 error = progress.error.partition("\n")[0]
                 console.print(f"Failed: {what}: {error}", markup=False, highlight=False, soft_wrap=True)
-            left = _duration((now - begin) / max(1, progress.done - done) * (progress.total - progress.done))
-            text = f"about {left} left"
-            bar.update(task, completed=progress.done, description=f"{run.dataset}, {run.method}", left=text)
+            bar.update(task, completed=progress.done, description=f"{run.dataset}, {run.method}")
             if not terminal and (now - printed >= _PAUSE or progress.done == total):
                 printed = now
-                typer.echo(f"{progress.done} of {total} runs, {text}")
+                seconds = (now - begin) / max(1, progress.done - done) * (total - progress.done)
+                typer.echo(f"{progress.done} of {total} runs, about {timedelta(seconds=round(seconds))} left")
 
         yield watch
-
-
-def _duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
+from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray
 from dspnmf.report.formatting import capital, cut
-from dspnmf.report.images import picture
 from dspnmf.stability import match
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dspnmf.report.fit_inputs import Fit, FitInputs, FloatArray
 
 MAX_DRAWN = 40  # components; the scatter plot has all
 _NUMBERED_SPECTRUM = 30  # features that are only numbered are a spectrum if there are more
@@ -25,6 +24,9 @@ _NAMED_SPECTRUM = 8  # features named by quantities (wavelengths) are a spectrum
 _MAX_POINTS = 24_000  # of all spectra together
 ALL_BARS, TOP_BARS = 15, 10  # features of a component: all up to so many, otherwise the largest
 _BRIGHT = 0.995  # quantile of the codes that gets the brightest colour of a map: outliers would darken the rest
+MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
+# From nothing to the largest number, evenly in lightness; the blues of the page.
+_STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
 _NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 
 
@@ -67,13 +69,7 @@ def kind_of(inputs: FitInputs) -> str:
 
 
 def positions(features: Sequence[object] | NDArray[np.str_]) -> Positions | None:
-    """Where features lie on an axis, if their names are numbers in an order, alone or after a common word.
-
-    >>> positions(["450.5", "460.5", "470.5"]).label, positions(["band 1", "band 2"]).label
-    ('feature (as named)', 'band (number)')
-    >>> positions(["alcohol", "ash"]) is None
-    True
-    """
+    """Where features lie on an axis, if their names are numbers in an order, alone or after a common word."""
     found = [_NUMBERED.match(str(name).strip()) for name in features]
     if not all(found) or len({(m["before"], m["after"]) for m in found if m}) != 1 or found[0] is None:
         return None
@@ -180,3 +176,22 @@ def maps(inputs: FitInputs) -> list[Picture]:
         Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
         for a, z in ((a, Z[:, a]) for a in drawn(inputs))
     ]
+
+
+def picture(values: FloatArray, shape: tuple[int, int], top: float = 0.0) -> str:
+    """Numbers, line by line, as the address of a PNG: dark the smallest (or 0), light `top` (or the largest)."""
+    try:
+        Image = import_module("PIL.Image")
+    except ImportError as error:
+        raise ImportError('Pictures need Pillow: install it with pip install "dspnmf[report]".') from error
+    image = Image.fromarray(np.asarray(values, dtype=np.float32).reshape(shape))
+    grid = np.asarray(image.reduce(-(-max(shape) // MAX_SIDE)))
+    low, high = min(0.0, float(grid.min())), top if top > 0 else float(grid.max())
+    share = np.minimum((grid - low) / (high - low), 1) if high > low else np.zeros_like(grid)
+    image = Image.fromarray(np.rint(255 * share).astype(np.uint8))
+    at = np.linspace(0, len(_STOPS) - 1, 256)
+    colours = [np.interp(at, range(len(_STOPS)), channel) for channel in zip(*_STOPS, strict=True)]
+    image.putpalette(np.rint(np.stack(colours, axis=1)).astype(np.uint8).tobytes())
+    file = io.BytesIO()
+    image.save(file, "png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

@@ -18,8 +18,7 @@ from dspnmf._atomic_files import write_text
 from dspnmf.io import Table
 from dspnmf.report import fit_components as components
 from dspnmf.report import fit_figures, fit_summary
-from dspnmf.report.fit_inputs import Baseline, FitInputs, RandomState, fit_inputs
-from dspnmf.report.fit_metrics import measured
+from dspnmf.report.fit_measurements import Baseline, FitInputs, RandomState, fit_inputs, measured
 from dspnmf.report.formatting import capital, counted
 from dspnmf.report.page import Assets, render, require
 

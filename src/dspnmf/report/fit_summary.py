@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics.pairwise import cosine_similarity
 
+from dspnmf import metrics
+from dspnmf.report.fit_components import picture
 from dspnmf.report.fit_figures import MAX_COLUMNS
+from dspnmf.report.fit_measurements import FitInputs
 from dspnmf.report.formatting import MISSING, TableCell, amount, capital, counted, percent, share
-from dspnmf.report.images import picture
-
-if TYPE_CHECKING:
-    from dspnmf.report.fit_inputs import FitInputs
 
 _LARGEST_TABLE = 40  # components whose correlations are written as numbers; more are a picture
 
@@ -141,11 +141,8 @@ def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
     for fit in inputs.fits:
         if fit.V is None or len(fit.V) < 2:
             continue
-        lengths = np.linalg.norm(fit.V, axis=1, keepdims=True)
-        unit = fit.V / np.where(lengths > 0, lengths, 1)
-        cosines = np.clip(unit @ unit.T, -1, 1)
-        k = len(cosines)
-        mean = f"{cosines[~np.eye(k, dtype=bool)].mean():.3f}"
+        cosines = np.clip(cosine_similarity(fit.V), -1, 1)
+        k, mean = len(cosines), f"{metrics.component_correlation(fit.V):.3f}"
         if k > _LARGEST_TABLE:
             found.append(CosineTable(capital(fit.label), mean, (), picture(np.abs(cosines), (k, k))))
             continue

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 import dspnmf.estimators as family
 from dspnmf.io import Table
 from dspnmf.report import fit_baseline, fit_facts
-from dspnmf.report.fit_inputs import Baseline, FloatArray
+from dspnmf.report.fit_measurements import Baseline, FloatArray
 from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.preparation import check_values, default_scale, labels_of, scaled, scaler
 

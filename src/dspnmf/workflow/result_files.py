@@ -20,7 +20,7 @@ from dspnmf._validation import ParameterError
 from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report, write_selection_report
-from dspnmf.report.fit_inputs import FloatArray
+from dspnmf.report.fit_measurements import FloatArray
 from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.fitting import FitResult
 from dspnmf.workflow.preparation import matched, scaled
