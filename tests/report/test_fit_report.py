@@ -255,7 +255,7 @@ def test_shapes_that_do_not_belong_together_are_refused(wined: Wine) -> None:
         ("components_ of DSPNMF has shape (3, 13), but codes and table ask for (2, 13)", (model, table, Z[:, :2])),
         ("has 12 names of features for 13", (model, replace(table, features=table.features[1:]), Z)),
         ("has 177 names of samples for 178", (model, replace(table, index=table.index[1:]), Z)),
-        ("Column 'a' has 1 values for 178 samples", (model, replace(table, columns={"a": np.ones(1)}), Z)),
+        ("has 1 values of column 'a' for 178", (model, replace(table, columns={"a": np.ones(1)}), Z)),
     ]
     for message, arguments in wrong:
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from sklearn.callback import ProgressBar
@@ -56,7 +56,7 @@ def fit(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit plain NMF, to compare the numbers with.")
     ] = True,
-    codes: Annotated[str, typer.Option(callback=shared.one_of(FORMATS), help="Codes as csv or parquet.")] = "csv",
+    codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,

@@ -56,14 +56,14 @@ def select(
         parameters = {"alphas": alphas, "cv": folds, "rule": rule, "random_state": seed, "n_jobs": jobs or cpu_count()}
         with output_folder(out, SELECTION_FILES) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            cv, scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
+            cv, chosen_scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
             settings = {"data": str(data.absolute()), "label": read_options.get("label", ""), "read": read_options}
-            choice = write_selection(cv, folder, settings, scale)
+            choice = write_selection(cv, folder, settings, chosen_scale)
     if as_json:
         typer.echo(json.dumps(choice))
         return
     rank, alpha = choice["n_components"], choice["alpha"]
-    fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", scale]
+    fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", choice["scale"]]
     typer.echo(f"Rank {rank}, alpha {alpha:.4g}")
     typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(read_options), *fit])} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")

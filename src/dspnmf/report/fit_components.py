@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.metrics.pairwise import cosine_similarity
 
+from dspnmf import metrics
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
 from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray
 from dspnmf.report.formatting import capital, cut
@@ -27,6 +29,7 @@ _BRIGHT = 0.995  # quantile of the codes that gets the brightest colour of a map
 MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
 # From nothing to the largest number, evenly in lightness; the blues of the page.
 _STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
+_LARGEST_TABLE = 40  # components whose correlations are written as numbers; more are a picture
 _NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 
 
@@ -53,6 +56,15 @@ class Picture(NamedTuple):
     title: str
     address: str
     text: str
+
+
+class CosineTable(NamedTuple):
+    """Cosines of components: cells of text and shade (0 to 10), or a picture where there are many."""
+
+    name: str
+    mean: str
+    cells: tuple[tuple[tuple[str, int], ...], ...]
+    address: str = ""
 
 
 def kind_of(inputs: FitInputs) -> str:
@@ -155,6 +167,30 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
         ]
         result.append((f"Component {a + 1}", rows))
     return result
+
+
+def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
+    """Cosines between components, of each fit that has some."""
+    found = []
+    for fit in inputs.fits:
+        if fit.V is None or len(fit.V) < 2:
+            continue
+        cosines = np.clip(cosine_similarity(fit.V), -1, 1)
+        k, mean = len(cosines), f"{metrics.component_correlation(fit.V):.3f}"
+        if k > _LARGEST_TABLE:
+            found.append(CosineTable(capital(fit.label), mean, (), picture(np.abs(cosines), (k, k))))
+            continue
+        cells = tuple(
+            tuple(("1", -1) if i == j else (_cosine(v), round(10 * abs(float(v)))) for j, v in enumerate(row))
+            for i, row in enumerate(cosines)
+        )
+        found.append(CosineTable(capital(fit.label), mean, cells))
+    return found
+
+
+def _cosine(value: float) -> str:
+    """A cosine to two digits."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
 
 
 def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:

@@ -178,12 +178,14 @@ def _checked_fit(model: BaseEstimator, table: Table, Z: ArrayLike, label: str = 
             f"components_ of {name} has shape {V.shape}, but codes and table ask for {(Z.shape[1], m)}: "
             "give model, table and codes of the same fit."
         )
-    for what, found, asked in (("names of features", table.features, m), ("names of samples", table.index, n)):
+    columns = ((f"values of column {column!r}", values, n) for column, values in table.columns.items())
+    for what, found, asked in (
+        ("names of features", table.features, m),
+        ("names of samples", table.index, n),
+        *columns,
+    ):
         if len(found) != asked:
             raise ValueError(f"The table has {len(found)} {what} for {asked}: give one for each.")
-    for column, values in table.columns.items():
-        if len(values) != n:
-            raise ValueError(f"Column {column!r} has {len(values)} values for {n} samples: give one for each.")
     return Fit(name, model, Z, V, label.format(name))
 
 

@@ -36,11 +36,6 @@ class FitResult:
     scale: str
     seconds: float
 
-    @property
-    def model(self) -> BaseEstimator:
-        """The factorization alone."""
-        return self.pipeline[-1]
-
 
 def methods() -> list[str]:
     """Names of the methods that give codes and components of any data."""

@@ -17,7 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScale
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table
 
-SCALES = ("minmax", "max", "l2", "none")
 _SPARSE = 'scale="minmax" would fill the zeros of sparse data: use "max" (divide by the largest value of a feature).'
 _EMPTY_CELLS = 'scale="l2" (rows of unit length) needs every cell, but cells are missing: use "minmax" or "max".'
 _LARGE = 'The data are read from their file piece by piece, and scale="{scale}" would load them: use scale="none".'

@@ -86,7 +86,8 @@ def write_table_codes(path: Path, codes: FloatArray, table: Table) -> None:
 
 def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form: str = "csv") -> None:
     """Write codes, components, model, numbers and page."""
-    table, V = result.table, np.asarray(result.model.components_)
+    table, model = result.table, result.pipeline[-1]
+    V = np.asarray(model.components_)
     write_table_codes(folder / f"codes.{form}", result.codes, table)
     names = np.asarray(code_names(len(V)))
     write_codes(folder / "components.csv", V, names, "component", [str(name) for name in table.features])
@@ -94,7 +95,7 @@ def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form
     about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
     write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
     options = {"baseline": result.baseline, "facts": result.facts, "settings": _shown(settings, result.seconds)}
-    write_fit_report(result.model, table, result.codes, folder / "report.html", **options)
+    write_fit_report(model, table, result.codes, folder / "report.html", **options)
 
 
 def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
