@@ -116,9 +116,10 @@ TENSOR_DEVICE = (
 def check_weights_finite(estimator: Estimator, name: str, weights: NDArray[Any]) -> None:
     """Weights of terms in the unit of X."""
     if not np.isfinite(weights).all():
-        raise ValueError(
+        raise ParameterError(
             f"{name}={getattr(estimator, name)!r} times the square of the largest entry of X is not a finite number: "
-            f"scale X (for example to [0, 1]) or choose a smaller {name}."
+            f"scale X (for example to [0, 1]) or choose a smaller {name}.",
+            name,
         )
 
 
@@ -293,9 +294,10 @@ def check_no_start(W: ArrayLike, H: ArrayLike, init: str) -> None:
 def check_rank_for_svd(init: str, k: int, shape: tuple[int, int]) -> None:
     """The SVD has only min(n, m) pairs."""
     if k > min(shape):
-        raise ValueError(
+        raise ParameterError(
             f"init={init!r} needs n_components <= min(n_samples, n_features) = {min(shape)}, but n_components={k}: "
-            'use init="random" or fewer components.'
+            'use init="random" or fewer components.',
+            "n_components",
         )
 
 

@@ -22,6 +22,7 @@ from dspnmf.cli.app import app
 from dspnmf.paper import reproduce, runner
 from dspnmf.paper.protocol import Run, plan
 from dspnmf.paper.store import Store
+from dspnmf.report import page
 
 COMMANDS = [("reproduce",), ("data", "list"), ("data", "fetch")]
 FORMS = ("csv", "md", "tex")
@@ -272,6 +273,7 @@ def test_missing_extra(module: str) -> None:
 
 def test_missing_page_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page needs is missed before the work."""
+    page.require.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     result = call(*QUICK, "--out", tmp_path / "out")
     assert result.exit_code == 1

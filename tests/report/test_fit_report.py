@@ -22,20 +22,21 @@ from sklearn.datasets import load_wine
 from dspnmf import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF, metrics
 from dspnmf.io import Table
 from dspnmf.report import fit_baseline, fit_facts, fit_report, write_fit_report
-from dspnmf.report import fit_inputs as inputs
+from dspnmf.report import fit_measurements as inputs
 from dspnmf.report.fit_components import (
+    MAX_SIDE,
     bars,
     compared,
     contributions,
     kind_of,
     maps,
+    picture,
     pictures,
     positions,
     spectra,
 )
 from dspnmf.report.fit_figures import MAX_CATEGORIES, NO_VALUE, column, neighbours, scatter
-from dspnmf.report.fit_metrics import converged, products
-from dspnmf.report.images import MAX_SIDE, picture
+from dspnmf.report.fit_measurements import converged, products
 
 pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
 
@@ -254,7 +255,7 @@ def test_shapes_that_do_not_belong_together_are_refused(wined: Wine) -> None:
         ("components_ of DSPNMF has shape (3, 13), but codes and table ask for (2, 13)", (model, table, Z[:, :2])),
         ("has 12 names of features for 13", (model, replace(table, features=table.features[1:]), Z)),
         ("has 177 names of samples for 178", (model, replace(table, index=table.index[1:]), Z)),
-        ("Column 'a' has 1 values for 178 samples", (model, replace(table, columns={"a": np.ones(1)}), Z)),
+        ("has 1 values of column 'a' for 178", (model, replace(table, columns={"a": np.ones(1)}), Z)),
     ]
     for message, arguments in wrong:
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -373,6 +374,12 @@ def test_components_are_shown_as_their_features_are(names: list[str], more: dict
         ((_, rows), _) = bars(found)
         order = [names.index(row.name) for row in rows]
         assert order == list(np.argsort(-model.components_[0], kind="stable"))[: len(order)]
+
+
+def test_features_on_an_axis() -> None:
+    """The axis is named after the common word of the features, or says that they are as named; words have none."""
+    found = [positions(names) for names in (["450.5", "460.5", "470.5"], ["band 1", "band 2"], ["alcohol", "ash"])]
+    assert [axis and axis.label for axis in found] == ["feature (as named)", "band (number)", None]
 
 
 def test_baseline_components_are_matched_one_to_one(wined: Wine) -> None:

@@ -18,8 +18,8 @@ from dspnmf.paper.summary import Summary, summary
 from dspnmf.paper.tables import Entry, Table, tables
 from dspnmf.report import page, write_reproduction
 from dspnmf.report.charts import Axis, Chart, Figure, Level, Series, View, plain
-from dspnmf.report.formatting import MISSING
-from dspnmf.report.reproduction_figures import components_text
+from dspnmf.report.formatting import MISSING, amount, capital, counted, cut, percent, power, share
+from dspnmf.report.reproduction_figures import figures
 from dspnmf.report.reproduction_page import comparison_table
 
 jinja2 = pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
@@ -96,15 +96,30 @@ def test_differences_have_a_sign_in_words() -> None:
     assert found[3].key == ""
 
 
-def test_sentences_follow_the_numbers() -> None:
-    """The text says that Theorem 2 shows, that overlap rises again, or that the theorem does not show."""
-    falling, fit = [0.5, 0.1, 0.01], [0.1, 0.1, 0.1]
-    (_, plainly) = components_text(sweep([0.3, 0.2, 0.1], falling, fit))
-    assert plainly.endswith("the mean cosine of two components falls from 0.300 to 0.100.")
-    (_, turned) = components_text(sweep([0.3, 0.1, 0.2], falling, [0.1, 0.1, 0.4]))
-    assert "at the cost of fit: the reconstruction error grows from 0.100 to 0.400" in turned
-    (_, contrary) = components_text(sweep([0.1, 0.2, 0.3], falling, fit))
-    assert "does not show what the theorem says" in contrary
+def test_figures_say_what_the_summary_says() -> None:
+    """Each figure has the sentences of the summary on its experiment; without results it says that it was not run."""
+    results = sweep([0.3, 0.2, 0.1], [0.5, 0.1, 0.01], [0.1, 0.1, 0.1])
+    found = {figure.id: figure.text for figure in figures(results)}
+    assert found["alpha"][1:] + found["components"][1:] == summary(results).experiments
+    assert "from 0.500 to 0.010" in found["alpha"][2]
+    assert found["ranks"] == found["lambda"] == found["convergence"] == ("Not run.",)
+
+
+def test_numbers_are_written_for_readers() -> None:
+    """Few digits, powers of ten for what is very large or small, a real minus sign, and singular or plural."""
+    space, minus = "\N{NO-BREAK SPACE}", "\N{MINUS SIGN}"
+    assert [amount(v) for v in (64912.3, 0.017, 2.5e9, -3)] == [
+        "64,912",
+        "0.017",
+        f"2.5{space}·{space}10⁹",
+        f"{minus}3",
+    ]
+    assert [power(v) for v in (0.001, 1.0, 0.0)] == ["10⁻³", "1", "0"]
+    percents = ["26", "2.8", "0.0012", "0"]
+    assert [percent(v) for v in (0.2571, 0.0284, 0.0000123, 0.0)] == [f"{text}{space}%" for text in percents]
+    assert [share(v) for v in (0.25712, 0.000814, 1.0)] == ["0.257", "0.00081", "1.000"]
+    assert (capital("plain NMF"), len(cut("a" * 1000))) == ("Plain NMF", 80)
+    assert (counted(1, "sample"), counted(1797, "sample")) == ("1 sample", "1,797 samples")
 
 
 def test_same_results_same_bytes(tmp_path: Path) -> None:

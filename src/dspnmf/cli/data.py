@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dspnmf import datasets
-from dspnmf.cli.error_messages import errors_as_messages, options_line
+from dspnmf.cli.error_messages import INPUT_ERRORS, errors_as_messages, options_line
 
 app = typer.Typer(help="The paper's data sets: list them, fetch their files.", no_args_is_help=True)
 DataDir = Annotated[
@@ -44,7 +44,7 @@ def fetch(
     """Download the files of a data set from their publishers and verify them."""
     if name not in datasets.names():
         raise typer.BadParameter(f"There is no data set {name!r}: choose from {', '.join(datasets.names())}.")
-    with errors_as_messages(advice=options_line(OPTIONS)):
+    with errors_as_messages(INPUT_ERRORS, advice=options_line(OPTIONS)):
         files = datasets.fetch(name, data_dir, unverified=unverified)
     for file in files:
         typer.echo(f"{name}: {file}")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from sklearn.callback import ProgressBar
 
 from dspnmf.cli import shared_options as shared
-from dspnmf.cli.error_messages import all_errors_as_messages
+from dspnmf.cli.error_messages import errors_as_messages
 from dspnmf.io import read
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report
-from dspnmf.workflow import OutputFolder, fit_table, matched, methods, model_of, read_fit, write_fit, write_table_codes
-from dspnmf.workflow.result_files import FIT_FILES, FORMATS
+from dspnmf.workflow import fit_table, matched, methods, model_of, read_fit, write_fit, write_table_codes
+from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder, output_folder
 
 FIT_EXAMPLES = """\b
 Examples:
@@ -33,7 +33,7 @@ Examples:
   dspnmf report wine
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
-_OPTIONS = {"n_components": "--rank", "random_state": "--seed", "b": "--label-weight"} | {
+_OPTIONS = {"n_components": "--rank", "random_state": "--seed"} | {
     name: f"--{name.replace('_', '-')}" for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
 }
 
@@ -56,14 +56,14 @@ def fit(
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit plain NMF, to compare the numbers with.")
     ] = True,
-    codes: Annotated[str, typer.Option(callback=shared.one_of(FORMATS), help="Codes as csv or parquet.")] = "csv",
+    codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
     """Factorize a file of data; write codes, components, the model, its numbers and a report."""
-    with all_errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE"):
-        folder = OutputFolder(out, FIT_FILES, force=force)
+    with errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE"):
+        check_folder(out, FIT_FILES, force=force)
         label = read_options.get("label", "")
         if label_weight > 0 and not label:
             raise ValueError("--label-weight needs labels: name their column with --label.")
@@ -73,7 +73,7 @@ def fit(
         model = model_of(method, {"n_components": rank, "random_state": seed, **parameters}, set_ or ())
         table = read(data, **read_options)
         quiet = as_json or not sys.stderr.isatty()
-        with folder:
+        with output_folder(out, FIT_FILES) as folder:
             result = fit_table(table, model, scale, baseline=baseline, callbacks=() if quiet else (ProgressBar(),))
             settings = {"data": str(data.absolute()), "scale": result.scale, "label": label, "read": read_options}
             write_fit(result, folder, {**settings, "baseline": baseline}, codes)
@@ -109,7 +109,7 @@ def transform(
     """Codes of new rows, by a saved model; columns are matched by their names."""
     if out.suffix.lstrip(".") not in FORMATS:
         raise typer.BadParameter(f"{out} must end in .csv or .parquet.", param_hint="--out")
-    with all_errors_as_messages(debug=debug, as_json=as_json, options={}):
+    with errors_as_messages(debug=debug, as_json=as_json, options={}):
         if out.exists() and not force:
             raise ValueError(f"{out} exists already: name another file, or replace it with --force.")
         pipeline = load(model / "model.skops" if model.is_dir() else model)
@@ -134,7 +134,7 @@ def report(
     debug: shared.Debug = False,
 ) -> None:
     """Make the page of a fit again, from its model, its codes and its data."""
-    with all_errors_as_messages(debug=debug, as_json=as_json, options={"data": "--data"}):
+    with errors_as_messages(debug=debug, as_json=as_json, options={"data": "--data"}):
         saved, page = read_fit(folder, data), out or folder / "report.html"
         page.parent.mkdir(parents=True, exist_ok=True)
         options = {"settings": saved.settings, "baseline": None if saved.baseline else False}

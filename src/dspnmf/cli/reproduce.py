@@ -6,22 +6,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from joblib import cpu_count
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from dspnmf import datasets
 from dspnmf.cli.data import DataDir
-from dspnmf.cli.error_messages import FILE_ERRORS, errors_as_messages
+from dspnmf.cli.error_messages import FILE_ERRORS, INPUT_ERRORS, errors_as_messages
 from dspnmf.paper.reproduce import Comparison, prepare
 from dspnmf.paper.runner import Progress
 from dspnmf.report import write_reproduction
+from dspnmf.report.page import require
 
 EXAMPLES = """\b
 Examples:
@@ -48,10 +49,13 @@ def reproduce(
     """
     names = None if sets is None else _names(sets)
     try:
-        with errors_as_messages(options={"data_dir": "--data-dir", "sets": "--sets"}):
-            _check_page()
+        with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}):
+            require()  # refuse to start where the page could not be written at the end
             comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
-        _print_absent(comparison)
+        for name, reason in comparison.absent.items():
+            typer.echo(f"Without {name}: {reason}", err=True)
+        if comparison.absent:
+            typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
         with errors_as_messages(FILE_ERRORS, advice=_KEPT):
             _run(comparison, jobs or cpu_count())
             results, tables, summary = comparison.write()
@@ -66,12 +70,6 @@ def reproduce(
     typer.echo(f"Page: {page}")
 
 
-def _check_page() -> None:
-    """Refuse to start where the page could not be written at the end."""
-    if find_spec("jinja2") is None:
-        raise ImportError('The page needs jinja2: install it with pip install "dspnmf[report]".')
-
-
 def _names(text: str) -> tuple[str, ...]:
     """Names of data sets from a list with commas."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
@@ -80,14 +78,6 @@ def _names(text: str) -> tuple[str, ...]:
         wrong = f"There is no data set {unknown[0]!r}" if unknown else f"{text!r} names no data set"
         raise typer.BadParameter(f"{wrong}: choose from {', '.join(datasets.names())}.", param_hint="--sets")
     return names
-
-
-def _print_absent(comparison: Comparison) -> None:
-    """Print which data sets cannot be run, and why."""
-    for name, reason in comparison.absent.items():
-        typer.echo(f"Without {name}: {reason}", err=True)
-    if comparison.absent:
-        typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
 
 
 def _run(comparison: Comparison, jobs: int) -> None:
@@ -102,11 +92,11 @@ def _run(comparison: Comparison, jobs: int) -> None:
 @contextmanager
 def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None]]:
     """A function to be called after every run: it moves a bar in a terminal, and prints lines elsewhere."""
-    terminal, begin = sys.stdout.isatty(), time.monotonic()
-    console, printed = Console(), begin
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    terminal, console, begin = sys.stdout.isatty(), Console(), time.monotonic()
+    printed = begin
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, disable=not terminal) as bar:
-        task = bar.add_task("starting", total=total, completed=done, left="")
+        task = bar.add_task("starting", total=total, completed=done)
 
         def watch(progress: Progress) -> None:
             nonlocal printed
@@ -115,22 +105,10 @@ def _progress_shown(total: int, done: int) -> Iterator[Callable[[Progress], None
                 what = f"{run.method} on {run.dataset}, rank {run.rank}, run {run.repeat + 1} ({run.experiment})"
                 error = progress.error.partition("\n")[0]
                 console.print(f"Failed: {what}: {error}", markup=False, highlight=False, soft_wrap=True)
-            left = _duration((now - begin) / max(1, progress.done - done) * (progress.total - progress.done))
-            text = f"about {left} left"
-            bar.update(task, completed=progress.done, description=f"{run.dataset}, {run.method}", left=text)
+            bar.update(task, completed=progress.done, description=f"{run.dataset}, {run.method}")
             if not terminal and (now - printed >= _PAUSE or progress.done == total):
                 printed = now
-                typer.echo(f"{progress.done} of {total} runs, {text}")
+                seconds = (now - begin) / max(1, progress.done - done) * (total - progress.done)
+                typer.echo(f"{progress.done} of {total} runs, about {timedelta(seconds=round(seconds))} left")
 
         yield watch
-
-
-def _duration(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> _duration(99), _duration(600), _duration(7200)
-    ('99 s', '10 min', '2.0 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

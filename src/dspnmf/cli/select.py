@@ -14,19 +14,23 @@ from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
 from dspnmf.cli import shared_options as shared
-from dspnmf.cli.error_messages import all_errors_as_messages
+from dspnmf.cli.error_messages import errors_as_messages
 from dspnmf.io import read
-from dspnmf.workflow import OutputFolder, select_table, write_selection
-from dspnmf.workflow.result_files import SELECTION_FILES
+from dspnmf.workflow import select_table, write_selection
+from dspnmf.workflow.result_files import SELECTION_FILES, check_folder, output_folder
 
 EXAMPLES = """\b
 Examples:
   dspnmf select wine.csv --ranks 2,3,5 --out choice
   dspnmf select wine.csv --label class --ranks 2,3,5 --rule one-se --out choice
 """
-_OPTIONS = {"n_components": "--ranks", "cv": "--folds", "random_state": "--seed", "n_jobs": "--jobs"} | {
-    name: f"--{name}" for name in ("alphas", "rule", "scale", "exclude", "force")
-}
+_OPTIONS = {
+    "n_components": "--ranks",
+    "cv": "--folds",
+    "y": "--label",
+    "random_state": "--seed",
+    "n_jobs": "--jobs",
+} | {name: f"--{name}" for name in ("alphas", "rule", "scale", "exclude", "force")}
 
 
 @shared.reads_file
@@ -46,20 +50,20 @@ def select(
     debug: shared.Debug = False,
 ) -> None:
     """Choose the rank and the weight of the structure; with --label, by how well its codes separate the classes."""
-    with all_errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS):
-        folder = OutputFolder(out, SELECTION_FILES, force=force)
+    with errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS):
+        check_folder(out, SELECTION_FILES, force=force)
         table = read(data, **read_options)
         parameters = {"alphas": alphas, "cv": folds, "rule": rule, "random_state": seed, "n_jobs": jobs or cpu_count()}
-        with folder, warnings.catch_warnings():
+        with output_folder(out, SELECTION_FILES) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            cv, scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
+            cv, chosen_scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
             settings = {"data": str(data.absolute()), "label": read_options.get("label", ""), "read": read_options}
-            choice = write_selection(cv, folder, settings, scale)
+            choice = write_selection(cv, folder, settings, chosen_scale)
     if as_json:
         typer.echo(json.dumps(choice))
         return
     rank, alpha = choice["n_components"], choice["alpha"]
-    fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", scale]
+    fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", choice["scale"]]
     typer.echo(f"Rank {rank}, alpha {alpha:.4g}")
     typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(read_options), *fit])} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")

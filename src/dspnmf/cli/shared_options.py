@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-
-from dspnmf.workflow import SCALES
-
-
-def one_of(choices: Sequence[str]) -> Callable[[str | None], str | None]:
-    """A callback for an option that takes one of these values."""
-
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in choices:
-            raise typer.BadParameter(f"{value!r} is not one of {', '.join(choices)}.")
-        return value
-
-    return check
-
 
 Data = Annotated[
     Path,
@@ -31,10 +17,9 @@ Data = Annotated[
     ),
 ]
 Scale = Annotated[
-    str | None,
+    Literal["minmax", "max", "l2", "none"] | None,
     typer.Option(
-        callback=one_of(SCALES),
-        help=f"{', '.join(SCALES)}: features to [0, 1], by their largest value, rows to unit length, as they are.",
+        help="Features to [0, 1], by their largest value, rows to unit length, or as they are.",
         show_default="minmax; max for sparse data; none for files above 1 GiB",
     ),
 ]

@@ -16,7 +16,17 @@ _CLOSE = 0.01  # above the lowest objective, relative to it: what counts as conv
 
 def experiments(results: Results) -> tuple[str, ...]:
     """One or two sentences on each experiment that has results."""
-    return (*_lambda(results), *_alpha(results), *_rises(results), *_convergence(results), *_theorem(results))
+    return tuple(sentence for sentences in by_experiment(results).values() for sentence in sentences)
+
+
+def by_experiment(results: Results) -> dict[str, list[str]]:
+    """The sentences of `experiments` on "lambda", "alpha", "convergence" and "components" (Theorem 2)."""
+    return {
+        "lambda": _lambda(results),
+        "alpha": _alpha(results),
+        "convergence": [*_rises(results), *_convergence(results)],
+        "components": _theorem(results),
+    }
 
 
 def _lambda(results: Results) -> list[str]:

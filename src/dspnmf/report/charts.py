@@ -78,15 +78,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series on two axes. Without any, the page shows the text `empty`.
-
-    Examples
-    --------
-    >>> from dspnmf.report.charts import Axis, Chart, Series
-    >>> chart = Chart("Wine", Axis("rank"), Axis("accuracy (share)"), (Series("NMF", (2, 3), (0.9, 0.95)),))
-    >>> plain(chart)["series"][0]["y"]
-    [0.9, 0.95]
-    """
+    """Series on two axes. Without any, the page shows the text `empty`."""
 
     title: str
     x: Axis
@@ -117,14 +109,7 @@ class Figure:
 
 
 def plain(part: object) -> Any:
-    """A description as JSON's own types; numbers to six digits, and those JSON cannot hold as null.
-
-    Examples
-    --------
-    >>> from dspnmf.report.charts import Level, plain
-    >>> plain(Level("all features", 0.1234567))
-    {'name': 'all features', 'y': 0.123457, 'faint': False}
-    """
+    """A description as JSON's own types; numbers to six digits, and those JSON cannot hold as null."""
     if is_dataclass(part) and not isinstance(part, type):
         return {field.name: plain(getattr(part, field.name)) for field in fields(part)}
     if isinstance(part, Mapping):

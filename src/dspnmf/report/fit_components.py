@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.metrics.pairwise import cosine_similarity
 
+from dspnmf import metrics
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
+from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray
 from dspnmf.report.formatting import capital, cut
-from dspnmf.report.images import picture
 from dspnmf.stability import match
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dspnmf.report.fit_inputs import Fit, FitInputs, FloatArray
 
 MAX_DRAWN = 40  # components; the scatter plot has all
 _NUMBERED_SPECTRUM = 30  # features that are only numbered are a spectrum if there are more
@@ -25,6 +26,10 @@ _NAMED_SPECTRUM = 8  # features named by quantities (wavelengths) are a spectrum
 _MAX_POINTS = 24_000  # of all spectra together
 ALL_BARS, TOP_BARS = 15, 10  # features of a component: all up to so many, otherwise the largest
 _BRIGHT = 0.995  # quantile of the codes that gets the brightest colour of a map: outliers would darken the rest
+MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
+# From nothing to the largest number, evenly in lightness; the blues of the page.
+_STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
+_LARGEST_TABLE = 40  # components whose correlations are written as numbers; more are a picture
 _NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 
 
@@ -53,6 +58,15 @@ class Picture(NamedTuple):
     text: str
 
 
+class CosineTable(NamedTuple):
+    """Cosines of components: cells of text and shade (0 to 10), or a picture where there are many."""
+
+    name: str
+    mean: str
+    cells: tuple[tuple[tuple[str, int], ...], ...]
+    address: str = ""
+
+
 def kind_of(inputs: FitInputs) -> str:
     """How components are shown: as "pictures", "spectra" or "bars"; "" where there are none."""
     table, m = inputs.table, inputs.shape[1]
@@ -67,13 +81,7 @@ def kind_of(inputs: FitInputs) -> str:
 
 
 def positions(features: Sequence[object] | NDArray[np.str_]) -> Positions | None:
-    """Where features lie on an axis, if their names are numbers in an order, alone or after a common word.
-
-    >>> positions(["450.5", "460.5", "470.5"]).label, positions(["band 1", "band 2"]).label
-    ('feature (as named)', 'band (number)')
-    >>> positions(["alcohol", "ash"]) is None
-    True
-    """
+    """Where features lie on an axis, if their names are numbers in an order, alone or after a common word."""
     found = [_NUMBERED.match(str(name).strip()) for name in features]
     if not all(found) or len({(m["before"], m["after"]) for m in found if m}) != 1 or found[0] is None:
         return None
@@ -161,6 +169,30 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
     return result
 
 
+def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
+    """Cosines between components, of each fit that has some."""
+    found = []
+    for fit in inputs.fits:
+        if fit.V is None or len(fit.V) < 2:
+            continue
+        cosines = np.clip(cosine_similarity(fit.V), -1, 1)
+        k, mean = len(cosines), f"{metrics.component_correlation(fit.V):.3f}"
+        if k > _LARGEST_TABLE:
+            found.append(CosineTable(capital(fit.label), mean, (), picture(np.abs(cosines), (k, k))))
+            continue
+        cells = tuple(
+            tuple(("1", -1) if i == j else (_cosine(v), round(10 * abs(float(v)))) for j, v in enumerate(row))
+            for i, row in enumerate(cosines)
+        )
+        found.append(CosineTable(capital(fit.label), mean, cells))
+    return found
+
+
+def _cosine(value: float) -> str:
+    """A cosine to two digits."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+
+
 def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:
     """Each component as a picture, then the baseline's most similar ones in the same order."""
     shape, shown = inputs.table.picture, drawn(inputs)
@@ -180,3 +212,22 @@ def maps(inputs: FitInputs) -> list[Picture]:
         Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
         for a, z in ((a, Z[:, a]) for a in drawn(inputs))
     ]
+
+
+def picture(values: FloatArray, shape: tuple[int, int], top: float = 0.0) -> str:
+    """Numbers, line by line, as the address of a PNG: dark the smallest (or 0), light `top` (or the largest)."""
+    try:
+        Image = import_module("PIL.Image")
+    except ImportError as error:
+        raise ImportError('Pictures need Pillow: install it with pip install "dspnmf[report]".') from error
+    image = Image.fromarray(np.asarray(values, dtype=np.float32).reshape(shape))
+    grid = np.asarray(image.reduce(-(-max(shape) // MAX_SIDE)))
+    low, high = min(0.0, float(grid.min())), top if top > 0 else float(grid.max())
+    share = np.minimum((grid - low) / (high - low), 1) if high > low else np.zeros_like(grid)
+    image = Image.fromarray(np.rint(255 * share).astype(np.uint8))
+    at = np.linspace(0, len(_STOPS) - 1, 256)
+    colours = [np.interp(at, range(len(_STOPS)), channel) for channel in zip(*_STOPS, strict=True)]
+    image.putpalette(np.rint(np.stack(colours, axis=1)).astype(np.uint8).tobytes())
+    file = io.BytesIO()
+    image.save(file, "png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from dspnmf.report.charts import Axis, Chart, Figure, Level, Series, View
 from dspnmf.report.fit_components import contributions
-from dspnmf.report.fit_metrics import converged, products
+from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray, converged, products
 from dspnmf.report.formatting import amount, capital, cut
-
-if TYPE_CHECKING:
-    from dspnmf.report.fit_inputs import Fit, FitInputs, FloatArray
 
 MAX_CATEGORIES = 24  # that differ in colour and marker
 N_CLASSES = 7  # of a column of numbers
@@ -178,7 +175,6 @@ def structure(inputs: FitInputs) -> Figure:
             f"Each point is a pair of samples: {drawn}. To the right the inner product of their data, upwards that of "
             "their codes, in the one unit c that fits best. Where the codes keep the similarities, points lie on the "
             "line.",
-            *_drawn_rows(inputs, n, "The unit c and the structure error are measured"),
         ),
         (View("", tuple(charts)),),
     )
@@ -206,28 +202,19 @@ def neighbours(inputs: FitInputs) -> Figure | None:
         "Trustworthiness: 1 less a penalty for neighbours in the codes that are none in the data, the higher the "
         "farther they come from (Venna & Kaski 2001)."
     )
-    rows = _drawn_rows(inputs, n, "Neighbours are searched")
-    return Figure("neighbours", "Neighbours kept", (text, *rows), (View("", charts),))
+    return Figure("neighbours", "Neighbours kept", (text,), (View("", charts),))
 
 
-def neighbour_ranks(inputs: FitInputs, fit: Fit, size: int) -> NDArray[np.int32]:
+def neighbour_ranks(inputs: FitInputs, fit: Fit, size: int) -> NDArray[np.intp]:
     """For each sample, the ranks in the data (1: the nearest) of its `size` nearest neighbours in the codes."""
-    n = len(inputs.neighbour_rows)
     distances = pairwise_distances(inputs.rows(fit, inputs.neighbour_rows))
     np.fill_diagonal(distances, -1)  # a sample is its own zeroth
-    ranks = np.empty((n, n), dtype=np.int32)
-    np.put_along_axis(ranks, np.argsort(distances, axis=1, kind="stable"), np.arange(n, dtype=np.int32)[None], axis=1)
+    ranks = np.argsort(np.argsort(distances, axis=1, kind="stable"), axis=1)
     nearest = NearestNeighbors(n_neighbors=size).fit(fit.Z[inputs.neighbour_rows]).kneighbors(return_distance=False)
     return np.take_along_axis(ranks, nearest, axis=1)
 
 
-def _trustworthiness(ranks: NDArray[np.int32]) -> float:
+def _trustworthiness(ranks: NDArray[np.intp]) -> float:
     """Trustworthiness, from the ranks in the data of the neighbours in the codes."""
     n, size = ranks.shape
     return 1 - float(np.maximum(ranks - size, 0).sum()) * 2 / (n * size * (2 * n - 3 * size - 1))
-
-
-def _drawn_rows(inputs: FitInputs, used: int, what: str) -> tuple[str, ...]:
-    """Which rows something was measured on, where they are not all."""
-    n = inputs.shape[0]
-    return () if used == n else (f"{what} on {used:,} samples drawn from the {n:,}.",)

@@ -1,4 +1,4 @@
-# Pages write products with a real multiplication sign.
+# Pages write Greek letters, products and a real minus sign.
 # ruff: noqa: RUF001
 """The page of a fit: what was fitted, how well, and what came out, compared with plain NMF of the same rank."""
 
@@ -8,28 +8,55 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeAlias
 
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dspnmf import __version__
 from dspnmf._atomic_files import write_text
+from dspnmf.io import Table
 from dspnmf.report import fit_components as components
-from dspnmf.report import fit_figures, fit_summary
-from dspnmf.report.fit_inputs import Baseline, FitInputs, RandomState, fit_inputs
-from dspnmf.report.fit_metrics import measured
-from dspnmf.report.formatting import capital, counted
+from dspnmf.report import fit_figures
+from dspnmf.report.fit_measurements import Baseline, FitInputs, RandomState, fit_inputs, measured
+from dspnmf.report.formatting import MISSING, TableCell, amount, capital, counted, percent, share
 from dspnmf.report.page import Assets, render, require
-
-if TYPE_CHECKING:
-    from dspnmf.io import Table
 
 ASSETS = Assets(
     (*Assets().styles, "fit.css"), ("scale.js", "chart.js", "figure.js", "codes.js", "theme.js"), pictures=True
 )
 _NARROW = 10  # components up to which two tables of cosines fit next to each other
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+FitFacts: TypeAlias = dict[str, Any]  # what `fit_facts` returns
+
+# Name, meaning, and whether the lower (-1) or the higher (1) is better; 0: neither.
+_MEASURES = {
+    "reconstruction_error": ("Reconstruction error", "‖X − UV‖ ÷ ‖X‖: what is lost of the data", -1),
+    "structure_error": (
+        "Structure error",
+        "‖XXᵀ − c UUᵀ‖ ÷ ‖XXᵀ‖: what is lost of the similarities between samples",
+        -1,
+    ),
+    "trustworthiness": ("Trustworthiness", "whether neighbours in the codes were neighbours in the data", 1),
+    "neighbour_recall": ("Neighbour recall", "share of neighbours in the data that are neighbours in the codes", 1),
+    "component_correlation": (
+        "Correlation of components",
+        "mean cosine of two components: 0 if none share a feature",
+        -1,
+    ),
+    "component_sparseness": ("Sparseness of components", "0 if all weights are equal, 1 if there is but one", 0),
+}
+_BETTER = {-1: "Lower is better.", 1: "Higher is better.", 0: ""}
+
+
+class Measure(NamedTuple):
+    """One row of the table of measures."""
+
+    name: str
+    about: str
+    cells: tuple[TableCell, ...]
+    iterations: tuple[tuple[str, str], ...] = ()  # their number, and whether the fit converged
 
 
 def fit_report(
@@ -65,13 +92,10 @@ def fit_report(
     --------
     >>> import numpy as np
     >>> from dspnmf import DSPNMF
-    >>> from dspnmf.io import Table
     >>> from dspnmf.report import fit_report
-    >>> X = np.random.default_rng(0).random((20, 4))
-    >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
+    >>> table = Table(np.eye(4), np.array(list("abcd")), np.arange(4).astype(str))
     >>> model = DSPNMF(2, random_state=0)
-    >>> html = fit_report(model, table, model.fit_transform(X), title="Four <features>")
-    >>> "Four &lt;features&gt;" in html
+    >>> "Four &lt;features&gt;" in fit_report(model, table, model.fit_transform(table.X), title="Four <features>")
     True
     """
     require()
@@ -85,31 +109,18 @@ def fit_report(
 
 
 def write_fit_report(model: BaseEstimator, table: Table, Z: ArrayLike, path: Path, **options: Any) -> None:
-    """Write what `fit_report` gives to a file, which is replaced in one stroke.
-
-    Parameters
-    ----------
-    model, table, Z
-        As in `fit_report`.
-    path : Path
-        The file.
-    **options
-        Keyword arguments of `fit_report`: baseline, facts, title, settings, random_state.
+    """Write `fit_report` (same arguments and options) to a file, which is replaced in one stroke.
 
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
     >>> from dspnmf import NMF
-    >>> from dspnmf.io import Table
     >>> from dspnmf.report import write_fit_report
-    >>> X = np.random.default_rng(0).random((20, 4))
-    >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
+    >>> table = Table(np.eye(4), np.array(list("abcd")), np.arange(4).astype(str))
     >>> model = NMF(2, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_fit_report(model, table, model.fit_transform(X), Path(folder) / "report.html")
-    ...     print([file.name for file in Path(folder).iterdir()])
-    ['report.html']
+    ...     write_fit_report(model, table, model.fit_transform(table.X), Path(folder) / "report.html")
     """
     write_text(Path(path), fit_report(model, table, Z, **options))
 
@@ -122,25 +133,110 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
     return {
         "title": title or f"{facts['method']} of rank {facts['rank']}",
         "over": f"A fit of {counted(n, 'sample')} × {counted(m, 'feature')}",
-        "headline": fit_summary.headline(facts),
+        "headline": _headline(facts),
         "fits": [capital(fit.label) for fit in inputs.fits],
-        "measures": fit_summary.measures(facts),
-        "notes": fit_summary.notes(inputs, facts),
-        "settings": [*settings.items(), *fit_summary.settings(inputs, facts)],
+        "measures": _measures(facts),
+        "notes": _notes(inputs, facts),
+        "settings": [*settings.items(), *_settings(inputs, facts)],
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "convergence": fit_figures.convergence(inputs),
         "kind": kind,
         "left_out": components.left_out(inputs),
-        "spectra": components.spectra(inputs) if kind == "spectra" else None,
-        "bars": components.bars(inputs) if kind == "bars" else [],
+        "components": getattr(components, kind)(inputs) if kind else None,
         "all_bars": m <= components.ALL_BARS,
-        "pictures": components.pictures(inputs) if kind == "pictures" else [],
         "maps": components.maps(inputs),
         "codes": fit_figures.scatter(inputs),
         "shown": len(inputs.scatter_rows),
         "total": n,
         "structure": fit_figures.structure(inputs),
         "neighbours": fit_figures.neighbours(inputs),
-        "cosines": fit_summary.cosine_tables(inputs),
+        "cosines": components.cosine_tables(inputs),
         "broad": facts["rank"] > _NARROW,
     }
+
+
+def _headline(facts: FitFacts) -> str:
+    """What came out, in a sentence or two."""
+    baseline = facts["baseline"]
+
+    def compared(name: str) -> str:
+        return f" (plain NMF: {percent(baseline[name])})" if baseline and baseline[name] is not None else ""
+
+    losses = {"structure_error": "of the similarities between samples", "reconstruction_error": "of the data"}
+    lost = [f"{percent(facts[n])} {what}{compared(n)}" for n, what in losses.items() if facts[n] is not None]
+    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} loses {' and '.join(lost)}."
+    if facts["converged"] is False:
+        sentence += f" It had not converged after {facts['iterations']:,} iterations."
+    return sentence
+
+
+def _measures(facts: FitFacts) -> list[Measure]:
+    """Every measure with its values; what is printed like the best is the best too."""
+    both = [facts] if facts["baseline"] is None else [facts, facts["baseline"]]
+    rows = []
+    for key, (name, about, sign) in _MEASURES.items():
+        texts = ["" if one[key] is None else share(one[key]) for one in both]
+        known = [one[key] for one in both if one[key] is not None]
+        best = share((max if sign > 0 else min)(known)) if sign and len(set(filter(None, texts))) > 1 else None
+        cells = tuple(TableCell(text, text, text == best) if text else TableCell() for text in texts)
+        rows.append(Measure(name, " ".join(filter(None, (f"{capital(about)}.", _BETTER[sign]))), cells))
+    rows.append(Measure("Iterations", "", (), tuple(_iterations(one) for one in both)))
+    return rows
+
+
+def _notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
+    """How the numbers were measured: rows drawn, neighbours asked for, missing cells, columns left out."""
+    n, near, basis = inputs.shape[0], len(inputs.neighbour_rows), len(inputs.structure_rows)
+    how = f"with {facts['neighbours']} neighbours"
+    if near < n:
+        others = "; the other measures on all" if basis == n else ""
+        how = f"on {near:,} samples drawn from the {n:,}, {how} among them{others}"
+    found = [f"Trustworthiness and neighbour recall are measured {how}."]
+    if basis < n:
+        found.append(f"The structure error is measured on {basis:,} samples drawn from the {n:,}.")
+    if inputs.missing:
+        found.append(
+            f"{inputs.missing:,} cells of X are missing. The reconstruction error is that of the known cells; the "
+            "other measures are taken on rows whose missing cells come from the fit itself (X with UV in the gaps)."
+        )
+    columns, most = len(inputs.table.columns), fit_figures.MAX_COLUMNS
+    if columns > most:
+        found.append(f"Of {columns} columns that are no features, the first {most} are shown.")
+    return found
+
+
+def _settings(inputs: FitInputs, facts: FitFacts) -> list[tuple[str, str]]:
+    """What was fitted, as pairs of name and text."""
+    X, (n, m) = inputs.table.X, inputs.shape
+    kind = f"sparse, {percent(X.nnz / (n * m))} of the cells stored" if sparse.issparse(X) else "dense"
+    missing = f"{inputs.missing:,} of {n * m:,} cells ({percent(inputs.missing / (n * m))})" if inputs.missing else ""
+    labels = inputs.table.labels
+    objective = ""
+    if facts["objective"] is not None:
+        objective = f"{amount(facts['objective'])} after {' iterations, '.join(_iterations(facts))}"
+    found = [
+        ("Data", f"{counted(n, 'sample')} × {counted(m, 'feature')}, {kind}, {X.dtype}"),
+        ("Missing", missing),
+        ("Labels", "" if labels is None else f"column {inputs.table.label}"),
+        ("Method", f"{facts['method']}, rank {facts['rank']}"),
+        ("Parameters", _parameters(facts)),
+        ("Objective", objective),
+    ]
+    if (baseline := facts["baseline"]) is not None:
+        found.append((f"Plain {baseline['method']}", _parameters(baseline)))
+    if len(inputs.scatter_rows) < n:
+        found.append(("Samples shown", f"{len(inputs.scatter_rows):,} of {n:,}, drawn at random"))
+    return [(name, text) for name, text in found if text]
+
+
+def _parameters(facts: FitFacts) -> str:
+    """Parameters of a fit, written as arguments of a call."""
+    return ", ".join(f"{name}={value!r}" for name, value in facts["parameters"].items() if name != "verbose")
+
+
+def _iterations(facts: FitFacts) -> tuple[str, str]:
+    """The number of iterations, and whether the fit converged."""
+    if facts["iterations"] is None:
+        return MISSING, ""
+    end = {True: "converged", False: "not converged", None: "no stopping rule"}[facts["converged"]]
+    return f"{facts['iterations']:,}", end

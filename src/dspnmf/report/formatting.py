@@ -21,21 +21,13 @@ class TableCell(NamedTuple):
 
 
 def cut(text: object) -> str:
-    """The text, shortened to at most `MAX_LETTERS` letters.
-
-    >>> len(cut("a" * 1000))
-    80
-    """
+    """The text, shortened to at most `MAX_LETTERS` letters."""
     text = str(text)
     return text if len(text) <= MAX_LETTERS else text[: MAX_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def amount(value: float) -> str:
-    r"""A number to four digits.
-
-    >>> amount(64912.3), amount(0.017), amount(2.5e9)
-    ('64,912', '0.017', '2.5\xa0·\xa010⁹')
-    """
+    """A number to four digits."""
     size = abs(value)
     if size == 0 or _SMALLEST <= size < _LARGEST:
         text = f"{value:,.0f}" if size >= 1000 else f"{value:.4g}"
@@ -46,11 +38,7 @@ def amount(value: float) -> str:
 
 
 def power(value: float) -> str:
-    """A power of ten as it is written by hand, other numbers as they are.
-
-    >>> power(0.001), power(1.0), power(0.0)
-    ('10⁻³', '1', '0')
-    """
+    """A power of ten as it is written by hand, other numbers as they are."""
     mantissa, exponent = f"{value:e}".split("e")
     return f"{value:g}" if float(mantissa) != 1 or int(exponent) in (0, 1) else _power_of_ten(exponent)
 
@@ -61,11 +49,7 @@ def _power_of_ten(exponent: str) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share in percent, to two digits.
-
-    >>> percent(0.2571), percent(0.0284), percent(0.0000123), percent(0.0)
-    ('26\xa0%', '2.8\xa0%', '0.0012\xa0%', '0\xa0%')
-    """
+    """A share in percent, to two digits."""
     value = 100 * share
     if value == 0:
         return "0\N{NO-BREAK SPACE}%"
@@ -74,29 +58,17 @@ def percent(share: float) -> str:
 
 
 def share(value: float) -> str:
-    """A measure between 0 and 1, to three decimals or two digits.
-
-    >>> share(0.25712), share(0.000814), share(1.0)
-    ('0.257', '0.00081', '1.000')
-    """
+    """A measure between 0 and 1, to three decimals or two digits."""
     small = 0 < abs(value) < 0.01
     text = f"{value:.{min(1 - math.floor(math.log10(abs(value)) + 1e-9), 9)}f}" if small else f"{value:.3f}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 def capital(text: str) -> str:
-    """The text with a capital first letter.
-
-    >>> capital("plain NMF")
-    'Plain NMF'
-    """
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def counted(number: int, thing: str) -> str:
-    """A number with its noun, singular or plural.
-
-    >>> counted(1, "sample"), counted(1797, "sample")
-    ('1 sample', '1,797 samples')
-    """
+    """A number with its noun, singular or plural."""
     return f"{number:,} {thing}" + ("" if number == 1 else "s")

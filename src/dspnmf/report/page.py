@@ -32,14 +32,7 @@ SHARED = Assets()
 
 
 def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
-    """A page from one of the templates.
-
-    Examples
-    --------
-    >>> from dspnmf.report.page import render
-    >>> render("base.html", title="<1>").count("&lt;1&gt;")
-    2
-    """
+    """A page from one of the templates."""
     environment = require()
     safe = import_module("markupsafe").Markup
     content |= {
@@ -51,21 +44,16 @@ def render(template: str, assets: Assets = SHARED, **content: Any) -> str:
 
 
 def embed(data: object) -> str:
-    r"""Data as JSON that is safe between script tags.
-
-    Examples
-    --------
-    >>> from dspnmf.report.page import embed
-    >>> embed({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
+    """Data as JSON that is safe between script tags."""
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_UNSAFE)
 
 
 def policy(assets: Assets = SHARED) -> str:
     """The Content-Security-Policy: nothing from outside, and inside only the styles and scripts of these assets."""
-    styles, scripts = (" ".join(f"'{_digest(asset(name))}'" for name in group) for group in assets[:2])
+    digests = {name: hashlib.sha256(asset(name).encode()).digest() for group in assets[:2] for name in group}
+    hashes = {name: f"'sha256-{base64.b64encode(digest).decode()}'" for name, digest in digests.items()}
+    styles, scripts = (" ".join(hashes[name] for name in group) for group in assets[:2])
     pictures = "img-src data:; " if assets.pictures else ""
     return (
         f"default-src 'none'; {pictures}style-src {styles}; script-src {scripts}; base-uri 'none'; form-action 'none'"
@@ -76,11 +64,6 @@ def policy(assets: Assets = SHARED) -> str:
 def asset(name: str) -> str:
     """The text of a style or a script."""
     return files("dspnmf.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """The hash of a style or script, as a Content-Security-Policy names it."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache

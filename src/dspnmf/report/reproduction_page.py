@@ -7,21 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dspnmf._atomic_files import write_text
 from dspnmf.paper.protocol import ALPHA_RANK, ALPHAS, CURVE_LENGTH, CURVE_RANK, LAMBDA_RANK, LAMBDAS, VERSION
-from dspnmf.paper.tables import extent
+from dspnmf.paper.results import Results
+from dspnmf.paper.summary import Summary
+from dspnmf.paper.tables import Column, Table, extent
 from dspnmf.report.formatting import TableCell, power
 from dspnmf.report.page import render
 from dspnmf.report.reproduction_figures import figures, rises_table
 
-if TYPE_CHECKING:
-    from dspnmf.paper.results import Results
-    from dspnmf.paper.summary import Summary
-    from dspnmf.paper.tables import Column, Table
-
-TITLE = "The paper's comparison, next to its published numbers"
 _SHORT = {"ranks": "Ranks", "lambda": "λ", "alpha": "α", "convergence": "Convergence", "components": "Theorem 2"}
 _FORMATS = ("csv", "md", "tex")
 REFERENCE = "All"  # the data without reduction: shown, but never the best method
@@ -60,12 +56,8 @@ def write_reproduction(
 
     Parameters
     ----------
-    results : Results
-        The measurements; they may be part of the comparison, or none.
-    tables : sequence of Table
-        Ours and published, as `dspnmf.paper.tables` makes them.
-    summary : Summary
-        The outcome in sentences.
+    results, tables, summary
+        As `dspnmf.paper` makes them, of all measurements, of some or of none.
     path : Path
         The file. It is replaced in one stroke. Files with the numbers in the same folder (``table1.csv``,
         ``measurements.csv``, ...) are linked.
@@ -79,16 +71,13 @@ def write_reproduction(
     >>> from dspnmf.paper.results import Results
     >>> from dspnmf.paper.summary import Summary
     >>> from dspnmf.report import write_reproduction
-    >>> nothing = Summary("Nothing was run.", (), (), (), (), (), ())
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_reproduction(Results(()), [], nothing, Path(folder) / "index.html")
-    ...     print("Nothing was run." in (Path(folder) / "index.html").read_text(encoding="utf-8"))
-    True
+    ...     write_reproduction(Results(()), [], Summary("Nothing was run."), Path(folder) / "index.html")
     """
     heads, rows = rises_table(results)
     text = render(
         "reproduction.html",
-        title=TITLE,
+        title="The paper's comparison, next to its published numbers",
         short=_SHORT,
         summary=summary,
         tables=[comparison_table(table) for table in tables],

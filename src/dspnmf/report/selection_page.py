@@ -28,26 +28,14 @@ _COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
 def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mapping[str, str] | None = None) -> str:
     """The page of a fitted `DSPNMFCV`: one HTML file that needs no other and asks for nothing outside.
 
-    Parameters
-    ----------
-    cv : fitted DSPNMFCV
-    title : str, optional
-        By default the choice itself.
-    settings : mapping of str to str, optional
-        File, scaling: shown as they are.
-
-    Returns
-    -------
-    str
+    The title is by default the choice itself; settings (file, scaling) are shown as they are.
 
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> from sklearn.preprocessing import minmax_scale
     >>> from dspnmf import DSPNMFCV
     >>> from dspnmf.report import selection_report
-    >>> X, y = load_wine(return_X_y=True)
-    >>> cv = DSPNMFCV([2, 3], alphas=2, cv=3, random_state=0, tol=1e-3).fit(minmax_scale(X), y)
+    >>> cv = DSPNMFCV([3], alphas=2, cv=3, random_state=0, tol=1e-3).fit(load_wine().data)
     >>> "Rank 3" in selection_report(cv)
     True
     """
@@ -59,21 +47,16 @@ def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mappin
         headline=_headline(cv, supervised),
         figures=[scores(cv, supervised), *([] if supervised else [ranks(cv)])],
         header=_COLUMNS,
-        candidates=_candidates(cv),
+        candidates=[
+            [form.format(cv.cv_results_[name][i]) for name, form in _COLUMNS.values()]
+            for i in np.argsort(cv.cv_results_["rank_test_score"], kind="stable")
+        ],
         settings=[*dict(settings or {}).items(), ("Versions", f"dspnmf {__version__}")],
     )
 
 
 def write_selection_report(cv: DSPNMFCV, path: Path, *, settings: Mapping[str, str] | None = None) -> None:
-    """Write what `selection_report` gives to a file, which is replaced in one stroke.
-
-    Parameters
-    ----------
-    cv, settings
-        As in `selection_report`.
-    path : Path
-        The file.
-    """
+    """Write `selection_report` to a file, which is replaced in one stroke."""
     write_text(Path(path), selection_report(cv, settings=settings))
 
 
@@ -128,10 +111,3 @@ def ranks(cv: DSPNMFCV) -> Figure:
         "fits noise. Stability says how alike the components of different folds are.",
     )
     return Figure("ranks", "Rank", text, (View("", charts),))
-
-
-def _candidates(cv: DSPNMFCV) -> list[list[str]]:
-    """A row of text for every candidate, the best first."""
-    found = cv.cv_results_
-    order = np.argsort(found["rank_test_score"], kind="stable")
-    return [[form.format(found[name][i]) for name, form in _COLUMNS.values()] for i in order]

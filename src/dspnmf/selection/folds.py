@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from dspnmf._validation import Allowed, check_labels, either, whole
+from dspnmf._validation import Allowed, ParameterError, check_labels, either, whole
 
 Indices = NDArray[np.intp]
 
@@ -36,7 +36,8 @@ def folds(cv: Any, X: Any, y: Any, seed: int) -> list[Fold]:
     n = X.shape[0]
     if y is None:
         if NUMBER.test(cv) and n < cv:
-            raise ValueError(f"cv={cv} needs at least as many samples, but X has n_samples={n}: use fewer folds.")
+            message = f"cv={cv} needs at least as many samples, but X has n_samples={n}: use fewer folds."
+            raise ParameterError(message, "cv")
         splitter = KFold(cv, shuffle=True, random_state=seed) if NUMBER.test(cv) else check_cv(cv)
         return [Fold(train, test) for train, test in splitter.split(X)]
     labelled, classes, columns = check_labels(y, n)
@@ -66,14 +67,16 @@ def _check_classes(cv: Any, classes: Any, members: Indices, n: int) -> None:
     """Enough classes, and enough of each."""
     if len(classes) < 2:
         found = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
-        raise ValueError(
+        raise ParameterError(
             f"y has {found} for n_samples={n} (-1 means unlabelled), but a classifier needs two classes or more: "
-            "pass other labels, or leave y out to choose without labels."
+            "pass other labels, or leave y out to choose without labels.",
+            "y",
         )
     rarest, count = classes.tolist()[np.argmin(members)], int(members.min())
     if NUMBER.test(cv) and count < cv:
         fewer = f"use cv={count}, or " if count > 1 else ""
-        raise ValueError(
+        raise ParameterError(
             f"Class {rarest!r} of y has {count} of n_samples={n}, but cv={cv} folds need that many of each class: "
-            f"{fewer}drop the class (label -1 keeps its rows, unlabelled)."
+            f"{fewer}drop the class (label -1 keeps its rows, unlabelled).",
+            "cv",
         )

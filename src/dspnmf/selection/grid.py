@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf._typing import Array
-from dspnmf._validation import Allowed, either, number, one_of, whole
+from dspnmf._validation import Allowed, ParameterError, either, number, one_of, whole
 from dspnmf.backends import norms
 
 RANKS = (2, 3, 5, 8, 12, 20)
@@ -54,8 +54,9 @@ def ranks(asked: Any, n: int, m: int) -> NDArray[np.intp]:
     found = np.unique(np.atleast_1d(asked)).astype(np.intp)
     if found[-1] > most:
         limit = f"n_features={m}" if m <= n else f"the {n} samples of the smallest training set"
-        raise ValueError(
+        raise ParameterError(
             f"n_components={asked!r} has {found[-1]}, but no rank above {limit} can be told from smaller ones: "
-            f'leave out ranks above {most}, or use n_components="auto".'
+            f'leave out ranks above {most}, or use n_components="auto".',
+            "n_components",
         )
     return found

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 import dspnmf.estimators as family
 from dspnmf.io import Table
 from dspnmf.report import fit_baseline, fit_facts
-from dspnmf.report.fit_inputs import Baseline, FloatArray
+from dspnmf.report.fit_measurements import Baseline, FloatArray
 from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.preparation import check_values, default_scale, labels_of, scaled, scaler
 
@@ -36,11 +36,6 @@ class FitResult:
     scale: str
     seconds: float
 
-    @property
-    def model(self) -> BaseEstimator:
-        """The factorization alone."""
-        return self.pipeline[-1]
-
 
 def methods() -> list[str]:
     """Names of the methods that give codes and components of any data."""
@@ -48,19 +43,13 @@ def methods() -> list[str]:
 
 
 def model_of(method: str, parameters: Mapping[str, object], texts: Iterable[str] = ()) -> BaseEstimator:
-    """An estimator by its name, with parameters, and more of them as texts ``name=value``.
-
-    >>> model_of("dspnmf", {"n_components": 3}, ["alpha=0.5"])
-    DSPNMF(alpha=0.5, n_components=3)
-    """
+    """An estimator by its name, with parameters, and more of them as texts ``name=value``."""
     names = {name.lower(): name for name in methods()}
     if method.lower() not in names:
         raise ValueError(f"There is no method {method!r}: choose from {', '.join(methods())}.")
     cls = getattr(family, names[method.lower()])
     given = {**parameters, **dict(map(_parsed, texts))}
     allowed = cls().get_params(deep=False)
-    if "label_weight" not in allowed and "b" in allowed and "label_weight" in given:
-        given["b"] = given.pop("label_weight")
     for name in given:
         if name not in allowed:
             near = get_close_matches(name, allowed, 1)
@@ -93,7 +82,7 @@ def fit_table(
     Labels are handed to models that learn from them, and only shown otherwise.
     """
     scale = scale or default_scale(table)
-    labels = labels_of(table) if _learns_from_labels(model) else None
+    labels = labels_of(table) if getattr(model, "label_weight", 0) > 0 else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
     step = scaler(scale, table).fit(table.X)
     here = scaled(table, step)
@@ -110,11 +99,6 @@ def fit_table(
     pipeline = Pipeline([("scale", step), ("factors", model)])
     pipeline.table_features_ = [str(name) for name in table.features]
     return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, seconds)
-
-
-def _learns_from_labels(model: BaseEstimator) -> bool:
-    """Whether a fit uses labels."""
-    return isinstance(model, family.GDNMF) or getattr(model, "label_weight", 0) > 0
 
 
 def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str]:

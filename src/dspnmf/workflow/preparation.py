@@ -17,7 +17,6 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScale
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table
 
-SCALES = ("minmax", "max", "l2", "none")
 _SPARSE = 'scale="minmax" would fill the zeros of sparse data: use "max" (divide by the largest value of a feature).'
 _EMPTY_CELLS = 'scale="l2" (rows of unit length) needs every cell, but cells are missing: use "minmax" or "max".'
 _LARGE = 'The data are read from their file piece by piece, and scale="{scale}" would load them: use scale="none".'
@@ -62,15 +61,16 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
     if np.isfinite(low) and np.isfinite(high) and (low >= 0 or scale == "minmax"):
         return
     fill = 'fill it, or use missing="mask"' if can_mask else "fill it, or leave the sample or the feature out"
-    for bad, words, parameter in (
-        (np.isinf(values), "is not finite: correct the cell", ""),
-        (np.isnan(values) & (not missing), f"is empty: {fill}", "missing" if can_mask else ""),
-        ((values < 0) & (scale != "minmax"), 'is negative: use scale="minmax", or shift the feature', "scale"),
+    for is_bad, words, parameter in (
+        (np.isinf, "is not finite: correct the cell", ""),
+        (lambda v: np.isnan(v) & (not missing), f"is empty: {fill}", "missing" if can_mask else ""),
+        (lambda v: (v < 0) & (scale != "minmax"), 'is negative: use scale="minmax", or shift the feature', "scale"),
     ):
-        if bad.any():
-            row, column, value = _first(table.X, bad)
-            where = f"sample {table.index[row]!s}, feature {table.features[column]!s}"
-            raise ParameterError(f"The value {value:g} of {where} {words}.", parameter)
+        if is_bad(values).any():
+            cells = sparse.coo_array(table.X)
+            first = np.flatnonzero(is_bad(cells.data))[0]
+            where = f"sample {table.index[cells.row[first]]!s}, feature {table.features[cells.col[first]]!s}"
+            raise ParameterError(f"The value {cells.data[first]:g} of {where} {words}.", parameter)
     if missing and not sparse.issparse(table.X):
         empty = np.isnan(table.X).all(axis=0)
         if empty.any():
@@ -93,16 +93,6 @@ def labels_of(table: Table) -> Labels:
     if empty.all():
         raise ValueError(f"The column of labels {table.label!r} is empty: name another one.")
     return np.where(empty, -1 if labels.dtype.kind in "fiub" else "-1", named)
-
-
-def _first(X: NDArray[np.floating] | sparse.csr_array, bad: NDArray[np.bool_]) -> tuple[int, int, float]:
-    """Row, column and value of the first of the bad cells."""
-    if sparse.issparse(X):
-        coo = sparse.coo_array(X)
-        where = int(np.flatnonzero(bad)[0])
-        return int(coo.row[where]), int(coo.col[where]), float(coo.data[where])
-    row, column = (int(part) for part in np.argwhere(bad)[0])
-    return row, column, float(X[row, column])
 
 
 def matched(table: Table, features: list[str]) -> Table:

@@ -1,9 +1,12 @@
-"""The files of a fit or a selection: written to a folder, and read back."""
+"""The files of a fit or a selection: written to a folder that appears complete or not at all, and read back."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,21 +15,57 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 import dspnmf
-from dspnmf._atomic_files import write_text
+from dspnmf._atomic_files import umask, write_text
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report, write_selection_report
-from dspnmf.report.fit_inputs import FloatArray
+from dspnmf.report.fit_measurements import FloatArray
 from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.fitting import FitResult
-from dspnmf.workflow.output_folder import OutputFolder
 from dspnmf.workflow.preparation import matched, scaled
 
 FORMATS = ("csv", "parquet")
 FIT_FILES = ("codes.csv", "codes.parquet", "components.csv", "model.skops", "metrics.json", "report.html")
 SELECTION_FILES = ("selection.csv", "ranks.csv", "choice.json", "selection.html")
 _NO_FIT = "{path} holds no fit (there is no {name} in it): name a folder that `dspnmf fit` wrote."
+
+
+def check_folder(path: Path, names: tuple[str, ...], *, force: bool = False) -> None:
+    """Refuse a path where no folder can be, and, unless `force`, a folder that has files of these names."""
+    if path.is_symlink() and not path.exists():
+        raise ValueError(f"{path} is a link that leads nowhere: name another folder.")
+    for folder in (path, *path.absolute().parents):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file: name a folder for the results.")
+    there = [name for name in names if (path / name).exists()]
+    if there and not force:
+        message = f"{path} holds {', '.join(there)} already: name another folder, or replace them with force=True."
+        raise ParameterError(message, "force")
+
+
+@contextmanager
+def output_folder(path: Path, names: tuple[str, ...]) -> Iterator[Path]:
+    """A temporary folder to write to, whose files are moved to `path` when the block ends without an error.
+
+    A folder that exists keeps its other files; of the files of these names only those written now are there at the end.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    near = path if path.is_dir() else path.parent  # a folder may be on another disk than its parent
+    work = Path(tempfile.mkdtemp(dir=near, prefix=f".{path.name}."))
+    try:
+        yield work
+        if not path.exists():
+            work.chmod(0o777 & ~umask())
+            work.rename(path)
+            return
+        for name in names:
+            if (work / name).exists():
+                (work / name).replace(path / name)
+            else:  # left by an earlier run, it would be taken for a result of this one
+                (path / name).unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def code_names(k: int) -> list[str]:
@@ -45,9 +84,10 @@ def write_table_codes(path: Path, codes: FloatArray, table: Table) -> None:
     write_codes(path, codes, table.index, index_name(table, names), names)
 
 
-def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, Any], form: str = "csv") -> None:
+def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form: str = "csv") -> None:
     """Write codes, components, model, numbers and page."""
-    table, V = result.table, np.asarray(result.model.components_)
+    table, model = result.table, result.pipeline[-1]
+    V = np.asarray(model.components_)
     write_table_codes(folder / f"codes.{form}", result.codes, table)
     names = np.asarray(code_names(len(V)))
     write_codes(folder / "components.csv", V, names, "component", [str(name) for name in table.features])
@@ -55,7 +95,7 @@ def write_fit(result: FitResult, folder: OutputFolder, settings: Mapping[str, An
     about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
     write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
     options = {"baseline": result.baseline, "facts": result.facts, "settings": _shown(settings, result.seconds)}
-    write_fit_report(result.model, table, result.codes, folder / "report.html", **options)
+    write_fit_report(model, table, result.codes, folder / "report.html", **options)
 
 
 def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
@@ -103,7 +143,7 @@ def read_fit(folder: Path, data: Path | None = None) -> SavedFit:
     return SavedFit(pipeline[-1], here, codes, shown, baseline)
 
 
-def write_selection(cv: DSPNMFCV, folder: OutputFolder, settings: Mapping[str, Any], scale: str) -> dict[str, Any]:
+def write_selection(cv: DSPNMFCV, folder: Path, settings: Mapping[str, Any], scale: str) -> dict[str, Any]:
     """Write the candidates, the curve of the ranks, the choice and the page; return the choice."""
     _write_columns(folder / "selection.csv", cv.cv_results_)
     if cv.rank_results_ is not None:

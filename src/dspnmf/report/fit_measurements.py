@@ -1,4 +1,4 @@
-"""What the report of a fit is made from: the data, the fit, its baseline, and the rows drawn where there are many.
+"""What the report of a fit measures, and on what: the data, the fit, its baseline, the rows drawn where there are many.
 
 X is n x m (dense or sparse), Z are codes n x k, V components k x m. Where cells of X are missing (NaN), everything but
 the reconstruction error is measured on rows completed by the fit's own ZV.
@@ -6,10 +6,11 @@ the reconstruction error is measured on rows completed by the fit's own ZV.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +19,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from dspnmf import metrics
 from dspnmf.estimators import NMF
+from dspnmf.io import Table
 
-if TYPE_CHECKING:
-    from dspnmf.io import Table
-
+NEIGHBOURS = 10
+_BLOCK = 2**22  # numbers of X at once
+_CANCELS = 1e-7  # a difference below this share of what it is a difference of is computed from the residuals
 MAX_NEIGHBOUR_ROWS = 2000  # for what needs all distances between rows
 MAX_SCATTER_ROWS = 3000
 MAX_SCATTER_CODES = 240_000
@@ -119,26 +122,16 @@ def fit_baseline(
 ) -> tuple[NMF, FloatArray] | Literal[False]:
     """Plain NMF of the same data: the same rank and seed, and the same iterations and tolerance.
 
-    Parameters
-    ----------
-    model, table, random_state
-        As in `fit_facts`. The seed of the model is taken where that is a number.
-
-    Returns
-    -------
-    (NMF, ndarray of shape (n_samples, n_components)) or False
-        The fitted model and its codes; False where `model` is plain NMF itself or X has numbers below zero.
+    The result is the fitted model with its codes, or False where `model` is plain NMF itself or X has numbers below
+    zero. `random_state` is the seed where that of the model is not a number.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dspnmf import DSPNMF
-    >>> from dspnmf.io import Table
     >>> from dspnmf.report import fit_baseline
-    >>> X = np.random.default_rng(0).random((20, 4))
-    >>> table = Table(X, np.array(list("abcd")), np.arange(20).astype(str))
-    >>> fit_baseline(DSPNMF(2, random_state=0).fit(X), table)[1].shape
-    (20, 2)
+    >>> table = Table(np.eye(4), np.array(list("abcd")), np.arange(4).astype(str))
+    >>> fit_baseline(DSPNMF(2, random_state=0).fit(table.X), table)[1].shape
+    (4, 2)
     """
     if isinstance(model, NMF) or not (table.in_file or np.nanmin(stored(table.X), initial=0.0) >= 0):
         return False
@@ -161,10 +154,7 @@ def completed(X: Matrix, Z: FloatArray, V: FloatArray) -> Matrix:
         values = X.data.copy()
         values[gaps] = np.einsum("ij,ij->i", Z[X.row[gaps]], V[:, X.col[gaps]].T)
         return sparse.csr_array((values, (X.row, X.col)), shape=X.shape)
-    X = np.array(X)
-    row, col = np.nonzero(np.isnan(X))
-    X[row, col] = np.einsum("ij,ij->i", Z[row], V[:, col].T)
-    return X
+    return np.where(np.isnan(X), Z @ V, X)
 
 
 def stored(X: Matrix) -> FloatArray:
@@ -188,12 +178,14 @@ def _checked_fit(model: BaseEstimator, table: Table, Z: ArrayLike, label: str = 
             f"components_ of {name} has shape {V.shape}, but codes and table ask for {(Z.shape[1], m)}: "
             "give model, table and codes of the same fit."
         )
-    for what, found, asked in (("names of features", table.features, m), ("names of samples", table.index, n)):
+    columns = ((f"values of column {column!r}", values, n) for column, values in table.columns.items())
+    for what, found, asked in (
+        ("names of features", table.features, m),
+        ("names of samples", table.index, n),
+        *columns,
+    ):
         if len(found) != asked:
             raise ValueError(f"The table has {len(found)} {what} for {asked}: give one for each.")
-    for column, values in table.columns.items():
-        if len(values) != n:
-            raise ValueError(f"Column {column!r} has {len(values)} values for {n} samples: give one for each.")
     return Fit(name, model, Z, V, label.format(name))
 
 
@@ -231,3 +223,150 @@ def _pairs(rows: RowNumbers, rng: np.random.RandomState) -> tuple[RowNumbers, Ro
         first = rng.randint(n, size=MAX_PAIRS)
         second = (first + 1 + rng.randint(n - 1, size=MAX_PAIRS)) % n
     return rows[first], rows[second]
+
+
+def fit_facts(
+    model: BaseEstimator, table: Table, Z: ArrayLike, baseline: Baseline = None, *, random_state: RandomState = 0
+) -> dict[str, Any]:
+    """The numbers of a fit as plain data, which JSON can hold.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Any of the family.
+    table : Table
+        What it was fitted on, after scaling. NaN marks missing cells: the reconstruction error is then that of the
+        known cells, and the other measures are taken on rows completed by the fit's own ``Z @ components_``.
+    Z : array-like of shape (n_samples, n_components)
+        Its codes of the table.
+    baseline : fitted NMF, (fitted NMF, its codes), False or None, default=None
+        Plain NMF of the same data at the same rank. None: it is fitted here (see `fit_baseline`); False: left out.
+    random_state : int, RandomState or None, default=0
+        Seed of the baseline where the model has none, and of the rows that are drawn where there are many.
+
+    Returns
+    -------
+    dict
+        ``method``, ``shape``, ``sparse``, ``missing_cells``, ``rank``, ``parameters``, ``iterations``, ``converged``,
+        ``objective``; ``reconstruction_error`` (share of the norm), ``structure_error``, ``trustworthiness``,
+        ``neighbour_recall``, ``component_correlation``, ``component_sparseness`` (see `dspnmf.metrics`);
+        ``neighbours`` they were asked for, ``rows_for_neighbours`` and ``rows_for_structure`` that were measured; and
+        ``baseline``, the same of plain NMF, or None. What a method does not have is None.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from dspnmf import DSPNMF
+    >>> from dspnmf.report import fit_facts
+    >>> wine = load_wine()
+    >>> table = Table(wine.data, np.array(wine.feature_names), np.arange(178).astype(str))
+    >>> model = DSPNMF(3, random_state=0)
+    >>> facts = fit_facts(model, table, model.fit_transform(table.X))
+    >>> facts["structure_error"] < facts["baseline"]["structure_error"]
+    True
+    """
+    return measured(fit_inputs(model, table, Z, baseline, random_state))
+
+
+def measured(inputs: FitInputs) -> dict[str, Any]:
+    """What `fit_facts` returns."""
+    n_rows = len(inputs.neighbour_rows)
+    return {
+        "shape": list(inputs.shape),
+        "sparse": bool(sparse.issparse(inputs.table.X)),
+        "missing_cells": inputs.missing,
+        **_measured_fit(inputs, inputs.fit),
+        "neighbours": min(NEIGHBOURS, max(n_rows - 1, 0)),
+        "rows_for_neighbours": n_rows,
+        "rows_for_structure": len(inputs.structure_rows),
+        "baseline": None if inputs.baseline is None else _measured_fit(inputs, inputs.baseline),
+    }
+
+
+def _measured_fit(inputs: FitInputs, fit: Fit) -> dict[str, Any]:
+    """The numbers of one of the fits."""
+    model, rows = fit.model, inputs.structure_rows
+    numbers: dict[str, float | None] = {
+        "objective": getattr(model, "objective_", None),
+        "reconstruction_error": reconstruction_error(inputs, fit),
+        "structure_error": metrics.structure_error(inputs.rows(fit, rows), fit.Z[rows]),
+        "trustworthiness": None,
+        "neighbour_recall": None,
+        "component_correlation": None if fit.V is None else metrics.component_correlation(fit.V),
+        "component_sparseness": None if fit.V is None else metrics.sparseness(fit.V),
+    }
+    if len(inputs.neighbour_rows) >= 3:
+        X, Z = inputs.rows(fit, inputs.neighbour_rows), fit.Z[inputs.neighbour_rows]
+        numbers["trustworthiness"] = metrics.trustworthiness(X, Z, NEIGHBOURS)
+        numbers["neighbour_recall"] = metrics.neighbour_recall(X, Z, NEIGHBOURS)
+    iterations = getattr(model, "n_iter_", None)
+    return {
+        "method": fit.name,
+        "rank": int(fit.Z.shape[1]),
+        "parameters": {name: _as_json(value) for name, value in model.get_params(deep=False).items()},
+        "iterations": None if iterations is None else int(iterations),
+        "converged": converged(model),
+        **{name: float(v) if v is not None and math.isfinite(v) else None for name, v in numbers.items()},
+    }
+
+
+def converged(model: BaseEstimator) -> bool | None:
+    """Whether the stopping rule ended the fit; None where there is no such rule, or no history."""
+    history: list[float] = getattr(model, "objective_history_", [])
+    tol = getattr(model, "tol", 0)
+    if len(history) < 2 or not tol > 0:
+        return None
+    last = abs(history[-2] - history[-1]) <= tol * abs(history[-1])
+    return bool(last or len(history) - 1 < getattr(model, "max_iter", 0))
+
+
+def reconstruction_error(inputs: FitInputs, fit: Fit) -> float | None:
+    """||X - ZV|| / ||X|| over the cells that are known; None where ZV does not approximate X."""
+    if not fit.rebuilds or fit.V is None:
+        return None
+    X, Z, V = inputs.table.X, fit.Z, fit.V
+    if not (inputs.missing or inputs.table.in_file):  # ||X||^2 - 2 <X'Z, V'> + <VV', Z'Z>: no n x m matrix is formed
+        entries = stored(X).ravel()
+        norm2 = float(np.einsum("i,i->", entries, entries, dtype=np.float64))
+        error2 = norm2 - 2 * float(np.vdot(np.asarray(X.T @ Z), V.T)) + float(np.vdot(V @ V.T, Z.T @ Z))
+        if error2 > _CANCELS * norm2:
+            return math.sqrt(error2 / norm2)
+    error2 = norm2 = 0.0
+    step = max(1, _BLOCK // X.shape[1])
+    for i in range(0, X.shape[0], step):
+        rows = X[i : i + step]
+        rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        known = ~np.isnan(rows)
+        gap = np.where(known, rows - Z[i : i + step] @ V, 0.0)
+        error2, norm2 = error2 + float(np.vdot(gap, gap)), norm2 + float(np.vdot(rows[known], rows[known]))
+    return math.sqrt(error2 / norm2) if norm2 > 0 else 0.0
+
+
+def products(inputs: FitInputs, fit: Fit) -> tuple[FloatArray, FloatArray]:
+    """x_i . x_j and c z_i . z_j for the pairs of rows that were drawn, with the c of ``min_c ||XX' - c ZZ'||``."""
+    X, Z = inputs.rows(fit, inputs.structure_rows), fit.Z[inputs.structure_rows]
+    norm2 = float(np.linalg.norm(Z.T @ Z) ** 2)
+    unit = float(np.linalg.norm(np.asarray(X.T @ Z)) ** 2) / norm2 if norm2 > 0 else 0.0
+    step = max(1, _BLOCK // inputs.shape[1])
+    found = [np.empty(0)]
+    for i in range(0, len(inputs.pairs[0]), step):
+        first, second = (inputs.rows(fit, rows[i : i + step]) for rows in inputs.pairs)
+        if sparse.issparse(first):
+            both = sparse.csr_array(first).multiply(second)
+        else:
+            both = np.multiply(first, second, dtype=np.float64)
+        found.append(np.asarray(both.sum(axis=1), dtype=np.float64).ravel())
+    codes = np.einsum("ij,ij->i", *(fit.Z[rows] for rows in inputs.pairs))
+    return np.concatenate(found), unit * codes
+
+
+def _as_json(value: object) -> bool | int | float | str | None:
+    """A parameter as JSON can hold it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    shape = getattr(value, "shape", None)
+    return f"matrix of shape {tuple(map(int, shape))}" if shape else type(value).__name__
