@@ -1,7 +1,7 @@
 """The paper's data sets, loaded by name with `load`. Three come with scikit-learn, the others are files.
 
-``datasets.toml`` has the source of each. Files are looked for in `data_folder()` and their SHA-256 is checked before they
-are parsed. Only `fetch` uses the network. Nothing is rescaled: X holds the published values (the paper's protocol scales
+Sources and checksums are in ``datasets.toml``. Files are looked for in `data_folder()` and verified before they are
+parsed. Only `fetch` uses the network. Nothing is rescaled: X holds the published values (the paper's protocol scales
 each feature later).
 """
 

@@ -64,21 +64,13 @@ class Run:
 
 
 def plan(*, quick: bool = False, sets: tuple[str, ...] | None = None) -> list[Run]:
-    """Every run of a full or a quick reproduction, in a fixed order.
-
-    >>> len(plan(quick=True)) < len(plan())
-    True
-    """
+    """Every run of a full or a quick reproduction, in a fixed order."""
     chosen = sets or (EMBEDDED_SETS if quick else TABLE_SETS)
     return [run for dataset in chosen for run in (*_table_runs(dataset, quick), *_experiment_runs(dataset, quick))]
 
 
 def ranks_of(dataset: str) -> tuple[int, ...]:
-    """The ranks of the paper's tables for a data set.
-
-    >>> ranks_of("Wine")
-    (2, 3, 5, 7, 9, 11)
-    """
+    """The ranks of the paper's tables for a data set."""
     return tuple(rank for rank in RANKS if dataset != "Wine" or rank <= 11)
 
 

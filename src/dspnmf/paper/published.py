@@ -33,11 +33,7 @@ def published(task: str) -> dict[str, dict[str, Cell]]:
 
 
 def rankings() -> dict[str, dict[str, dict[str, Cell]]]:
-    """First places as the paper counts them, by ranking ("nmf": Table 4, "all": Table 5), method and task.
-
-    >>> rankings()["nmf"]["DSP-NMF"]["svm"]
-    Cell(mean=5, max=6)
-    """
+    """First places as the paper counts them, by ranking ("nmf": Table 4, "all": Table 5), method and task."""
     return {name: _cells(table) for name, table in _numbers()["rankings"].items()}
 
 

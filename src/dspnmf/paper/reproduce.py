@@ -94,11 +94,6 @@ def prepare(
 
     A data set whose files are missing or cannot be verified is left out, with the reason. It is an error, and nothing
     changes, if no data set is left, a package is missing, or `out` cannot be written or has a store of another version.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     len(prepare(Path(folder), quick=True, sets=("Wine",)).runs)
-    59
     """
     chosen = sets or (protocol.EMBEDDED_SETS if quick else protocol.TABLE_SETS)
     if unknown := [name for name in chosen if name not in datasets.names()]:

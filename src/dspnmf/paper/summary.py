@@ -37,11 +37,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The sentences of the summary, by section.
-
-    >>> Summary("All is well.", met=("One cell is met.",)).sections()
-    {'Where DSP-NMF reaches the published value': ('One cell is met.',)}
-    """
+    """The sentences of the summary, by section."""
 
     headline: str
     met: tuple[str, ...] = ()

@@ -182,17 +182,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike = None) -> Array:
-        """Choose rank and weights, fit the choice to all of X, and return its codes.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components_)
-        """
+        """Choose rank and weights, fit the choice to all of X as in `fit`, and return its codes."""
         check_all(self)
         _validation.check_backend(self, backend_for(X), {"whole matrix": type(self).__name__})
         X, _ = _validation.check_data(self, X, reset=True)
@@ -227,30 +217,12 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return Z
 
     def transform(self, X: ArrayLike) -> Array:
-        """Codes of new samples (see `DSPNMF.transform`).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components_)
-        """
+        """Codes of new samples: `DSPNMF.transform` of the choice."""
         check_is_fitted(self)
         return self.best_estimator_.transform(_validation.check_data(self, X, reset=False)[0])
 
     def inverse_transform(self, Z: ArrayLike) -> Array:
-        """Samples from codes: ``Z @ components_``.
-
-        Parameters
-        ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components_)
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
+        """Samples from codes: ``Z @ components_``."""
         check_is_fitted(self)
         return self.best_estimator_.inverse_transform(Z)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from numbers import Integral
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf._validation import Allowed, check_labels, either, whole
+from dspnmf.metrics import shared_neighbours
 
 Indices = NDArray[np.intp]
 Labels: TypeAlias = "NDArray[np.generic] | None"
@@ -90,14 +91,6 @@ def _check_classes(count: int | None, classes: NDArray[np.generic], columns: Ind
         )
 
 
-class Scoring(Protocol):
-    """A way to score codes."""
-
-    def of_fold(self, X: Matrix, X_test: Matrix, fold: Fold) -> Score:
-        """The score of codes of the rows of one fold."""
-        ...
-
-
 class LabelScoring(NamedTuple):
     """A classifier learns the codes of the labelled training rows; a scorer scores it on the rows held out."""
 
@@ -133,7 +126,9 @@ class NeighbourScoring(NamedTuple):
         before = search.fit(X).kneighbors(X_test, return_distance=False)
 
         def score(Z: Array, Z_test: Array) -> float:
-            pairs = zip(before, search.fit(Z).kneighbors(Z_test, return_distance=False), strict=True)
-            return float(np.mean([len(np.intersect1d(one, other)) for one, other in pairs])) / search.n_neighbors
+            return shared_neighbours(before, search.fit(Z).kneighbors(Z_test, return_distance=False))
 
         return score
+
+
+Scoring: TypeAlias = LabelScoring | NeighbourScoring
