@@ -153,7 +153,7 @@ def fetch(name: str, data_dir: Folder = None, *, unverified: bool = False) -> li
         if file not in _URLS:
             raise ValueError(
                 f"{name} cannot be downloaded: this project knows no publisher's address of {file}. Put the file into "
-                f"{folder} yourself; load checks its SHA-256. {_source(name)}"
+                f"{folder} yourself; load checks its SHA-256. Source: {_ENTRIES[name].source}."
             )
         _check_known(name, file, unverified)
     return [_download(folder, file) for file in _ENTRIES[name].files]
@@ -178,6 +178,7 @@ def _check_known(name: str, file: str, unverified: bool) -> None:
 def _read(name: str, path: Path, unverified: bool) -> bytes:
     """Read a file once and verify it, so that the bytes verified are the bytes parsed."""
     _check_known(name, path.name, unverified)
+    source = f"Source: {_ENTRIES[name].source}."
     again = f"dspnmf.datasets.fetch({name!r}{', unverified=True' * unverified})" if path.name in _URLS else ""
     try:
         content = path.read_bytes()
@@ -186,21 +187,16 @@ def _read(name: str, path: Path, unverified: bool) -> bytes:
         raise type(error)(
             f"{name} needs {path.name} in {path.parent}, but {what} ({error.strerror}). Pass data_dir=, or set the "
             "environment variable DSPNMF_DATA, to the folder that has it"
-            + (f", or run {again}." if again else f"; no address to fetch it from is known. {_source(name)}")
+            + (f", or run {again}." if again else f"; no address to fetch it from is known. {source}")
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != _SHA256.get(path.name, found):
         raise ValueError(
             f"{path} is not the published file: its SHA-256 is {found}, but it must be {_SHA256[path.name]}. It is "
             "damaged or another version: delete it, then "
-            + (f"get it with {again}." if again else f"put the right one there. {_source(name)}")
+            + (f"get it with {again}." if again else f"put the right one there. {source}")
         )
     return content
-
-
-def _source(name: str) -> str:
-    """The source of a data set, for files without a known address."""
-    return f"Source: {_ENTRIES[name].source}."
 
 
 def _variable(content: bytes, file: str, variable: str) -> NDArray[Any]:

@@ -17,13 +17,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from dspnmf.paper.published import DATASETS
+
 VERSION = 2  # of what a run measures and how; a store of another version is not continued
 RANKS = (2, 3, 5, 7, 9, 11, 15, 20)
 RUNS = 5
 TABLE_METHODS = ("DSP-NMF", "DSP-NMF (printed rule)", "NMF", "GNMF", "GNMF (published rule)", "SymNMF", "SDNMF",
                  "NS-NMF", "UMAP", "LLE", "SE", "All")  # fmt: skip
 SLOW_METHODS = ("UMAP", "SDNMF")  # not part of a quick reproduction
-TABLE_SETS = ("BC", "Wine", "COIL20", "Digits", "IndianPines", "Pavia")
+TABLE_SETS = DATASETS
 EMBEDDED_SETS = ("BC", "Wine", "Digits")
 LAMBDAS = tuple(10.0**power for power in range(-2, 9))
 LAMBDA_RANK = 3

@@ -36,12 +36,6 @@ def convergence(
         A fitted model, or several with their names in the legend.
     relative : bool, default=False
         Divide by the objective at the start, to compare models with different objectives.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------
@@ -138,12 +132,6 @@ def correlation(model: BaseEstimator, *, ax: Axes | None = None) -> Axes:
     ----------
     model : estimator
         A fitted model with components, or a pipeline that ends in one.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------
@@ -179,12 +167,6 @@ def stability(
         has them as ``stability_``.
     names : sequence of str, optional
         Names of the components; by default their numbers.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------
