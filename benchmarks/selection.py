@@ -14,6 +14,9 @@ import time
 import warnings
 
 import numpy as np
+from dspnmf.selection.grid import RANKS, alphas
+from dspnmf.selection.path import path
+from dspnmf.selection.table import RULES, chosen
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,9 +25,6 @@ from sklearn.preprocessing import minmax_scale
 import _data
 import _report
 from dspnmf import DSPNMF, DSPNMFCV, datasets
-from dspnmf.selection.grid import RANKS, alphas
-from dspnmf.selection.path import path
-from dspnmf.selection.table import RULES, chosen
 
 SEEDS, STARTS, RANK, JOBS = 10, 3, 10, 2
 SPLITS = {"BC": 10, "Wine": 10, "Digits": 4, "COIL20": 4, "IndianPines": 8}  # more where scores vary more

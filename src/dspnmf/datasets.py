@@ -1,7 +1,8 @@
 """The paper's data sets, loaded by name with `load`. Three come with scikit-learn, the others are files.
 
-Files are looked for in `data_folder()` and their SHA-256 is checked before they are parsed. Only `fetch` uses the
-network. Nothing is rescaled: X holds the published values (the paper's protocol scales each feature later).
+Sources and checksums are in ``datasets.toml``. Files are looked for in `data_folder()` and verified before they are
+parsed. Only `fetch` uses the network. Nothing is rescaled: X holds the published values (the paper's protocol scales
+each feature later).
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import hashlib
 import io
 import logging
 import os
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,43 +29,10 @@ from dspnmf._validation import FLAG, Allowed, number, one_of, whole
 Indices = NDArray[np.intp]
 Folder = str | os.PathLike[str] | None
 
-_EHU = "https://www.ehu.eus/ccwintco/uploads"
-_URLS = {  # the publishers' own; none is known for the crop of Pavia
-    "COIL20.mat": "http://www.cad.zju.edu.cn/home/dengcai/Data/COIL20/COIL20.mat",
-    "Indian_pines_corrected.mat": f"{_EHU}/6/67/Indian_pines_corrected.mat",
-    "Indian_pines_gt.mat": f"{_EHU}/c/c4/Indian_pines_gt.mat",
-    "PaviaU.mat": f"{_EHU}/e/ee/PaviaU.mat",
-    "PaviaU_gt.mat": f"{_EHU}/5/50/PaviaU_gt.mat",
-}
-_SHA256 = {  # PaviaU.mat is missing: its checksum is not known to this project, so it cannot be verified
-    "COIL20.mat": "2a35c105dbb327492b90389e55612bcbf39187bc7c408252239903e4ce7d6958",
-    "Indian_pines_corrected.mat": "ec2f8808710919d566f70f0d4aa885aae1ddfd42b734aba71c5e12ca65450939",
-    "Indian_pines_gt.mat": "65c4687a8ab04f6da4789799bc3bc4f6e88bccac3ed6a2e6ae367e5e6b9e429c",
-    "PaviaU_gt.mat": "23f6a426928f9b32984adffe659e29f554f9fb6c93b5a107528d308d5087a829",
-    "PaviaU_subset_140x80.mat": "a86d1bf7c4dc03614a1000aef682e71b481c22f193e2542e3f80b1b0adf41f82",
-}
-_CROPS = ("Alfalfa", "Corn-notill", "Corn-mintill", "Corn", "Grass-pasture", "Grass-trees", "Grass-pasture-mowed",
-          "Hay-windrowed", "Oats", "Soybean-notill", "Soybean-mintill", "Soybean-clean", "Wheat", "Woods",
-          "Buildings-Grass-Trees-Drives", "Stone-Steel-Towers")  # fmt: skip
-_SURFACES = ("Asphalt", "Meadows", "Gravel", "Trees", "Painted metal sheets", "Bare soil", "Bitumen",
-             "Self-blocking bricks", "Shadows")  # fmt: skip
-_UCI = "CC BY 4.0 (UCI Machine Learning Repository); the copy is the one that scikit-learn ships"
-_UNSTATED = "no licence text comes with the files: cite the source, and ask the publisher before redistributing them"
-_GIC = "Hyperspectral Remote Sensing Scenes, GIC, University of the Basque Country (UPV/EHU)"
-_COIL = (
-    "COIL-20: Nene, Nayar, Murase, CUCS-005-96, Columbia University, 1996; as 32 x 32 by Deng Cai, Zhejiang University"
-)
-_PINES = f"AVIRIS, 1992: Baumgardner, Biehl, Landgrebe, Purdue University; {_GIC}"
-_PAVIA = f"Pavia University, ROSIS: P. Gamba, University of Pavia; {_GIC}"
-_PAVIA_CROP = (
-    "140 x 80 crop of Pavia University (rows 229-368, columns 89-168 of its label map, 8 of its 9 classes), from the "
-    "code of Hinojosa, Bacca, Arguello, IEEE JSTSP 12(6), 2018. It must not be compared with published results on "
-    "Pavia University: it is another data set"
-)
-_COIL_FILES = (("COIL20.mat", "fea"), ("COIL20.mat", "gnd"))  # and the variables in them
-_PINES_FILES = (("Indian_pines_corrected.mat", "indian_pines_corrected"), ("Indian_pines_gt.mat", "indian_pines_gt"))
-_PAVIA_FILES = (("PaviaU.mat", "paviaU"), ("PaviaU_gt.mat", "paviaU_gt"))
-_CROP_FILES = (("PaviaU_subset_140x80.mat", "paviaU"), ("PaviaU_subset_140x80.mat", "paviaU_gt"))
+_EMBEDDED = {"BC": load_breast_cancer, "Wine": load_wine, "Digits": load_digits}
+_CATALOGUE = tomllib.loads(files("dspnmf").joinpath("datasets.toml").read_text(encoding="utf-8"))
+_URLS: dict[str, str] = _CATALOGUE["urls"]
+_SHA256: dict[str, str] = _CATALOGUE["sha256"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +64,23 @@ class Dataset:
 
 
 class _Entry(NamedTuple):
-    """How to read a data set: a function of the variables in its files, and the share of each class in the paper."""
+    """One data set of ``datasets.toml``."""
 
-    read: Callable[..., dict[str, Any]]
     source: str
     licence: str
     variables: tuple[tuple[str, str], ...] = ()
+    image_shape: tuple[int, int] | None = None
     fraction: float = 1.0
+    surfaces: tuple[str, ...] = ()
+    least: int = 1
+
+    @property
+    def files(self) -> list[str]:
+        """Names of its files."""
+        return list(dict.fromkeys(file for file, _ in self.variables))
+
+
+_ENTRIES = {name: _Entry(**entry) for name, entry in _CATALOGUE["datasets"].items()}
 
 
 def names() -> list[str]:
@@ -143,10 +123,14 @@ def load(
     share = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number in (0, 1] or None")
     _check(name=(name, one_of(*_ENTRIES)), fraction=(1 if fraction is None else fraction, share))
     _check(seed=(seed, whole(0)), unverified=(unverified, FLAG))
-    entry = _ENTRIES[name]
-    folder, files = data_folder(data_dir), dict.fromkeys(file for file, _ in entry.variables)
-    content = {file: _read(name, folder / file, unverified) for file in files}
-    parts = entry.read(*(_variable(content[file], file, variable) for file, variable in entry.variables))
+    entry, folder = _ENTRIES[name], data_folder(data_dir)
+    content = {file: _read(name, folder / file, unverified) for file in entry.files}
+    variables = [_variable(content[file], file, variable) for file, variable in entry.variables]
+    if entry.surfaces:
+        parts = _scene(*variables, surfaces=entry.surfaces, least=entry.least)
+    else:
+        parts = _images(*variables) if variables else _embedded(name)
+        parts["image_shape"] = entry.image_shape and tuple(entry.image_shape)
     hashes = {file: hashlib.sha256(found).hexdigest() for file, found in content.items()}
     everything = Dataset(name=name, source=entry.source, licence=entry.licence, sha256=hashes, **parts)
     return _subsample(everything, entry.fraction if fraction is None else fraction, seed)
@@ -164,15 +148,15 @@ def fetch(name: str, data_dir: Folder = None, *, unverified: bool = False) -> li
     []
     """
     _check(name=(name, one_of(*_ENTRIES)), unverified=(unverified, FLAG))
-    folder, files = data_folder(data_dir), list(dict.fromkeys(file for file, _ in _ENTRIES[name].variables))
-    for file in files:
+    folder = data_folder(data_dir)
+    for file in _ENTRIES[name].files:
         if file not in _URLS:
             raise ValueError(
                 f"{name} cannot be downloaded: this project knows no publisher's address of {file}. Put the file into "
-                f"{folder} yourself; load checks its SHA-256. {_source(name)}"
+                f"{folder} yourself; load checks its SHA-256. Source: {_ENTRIES[name].source}."
             )
         _check_known(name, file, unverified)
-    return [_download(folder, file) for file in files]
+    return [_download(folder, file) for file in _ENTRIES[name].files]
 
 
 def _check(**given: tuple[Any, Allowed]) -> None:
@@ -194,6 +178,7 @@ def _check_known(name: str, file: str, unverified: bool) -> None:
 def _read(name: str, path: Path, unverified: bool) -> bytes:
     """Read a file once and verify it, so that the bytes verified are the bytes parsed."""
     _check_known(name, path.name, unverified)
+    source = f"Source: {_ENTRIES[name].source}."
     again = f"dspnmf.datasets.fetch({name!r}{', unverified=True' * unverified})" if path.name in _URLS else ""
     try:
         content = path.read_bytes()
@@ -202,21 +187,16 @@ def _read(name: str, path: Path, unverified: bool) -> bytes:
         raise type(error)(
             f"{name} needs {path.name} in {path.parent}, but {what} ({error.strerror}). Pass data_dir=, or set the "
             "environment variable DSPNMF_DATA, to the folder that has it"
-            + (f", or run {again}." if again else f"; no address to fetch it from is known. {_source(name)}")
+            + (f", or run {again}." if again else f"; no address to fetch it from is known. {source}")
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != _SHA256.get(path.name, found):
         raise ValueError(
             f"{path} is not the published file: its SHA-256 is {found}, but it must be {_SHA256[path.name]}. It is "
             "damaged or another version: delete it, then "
-            + (f"get it with {again}." if again else f"put the right one there. {_source(name)}")
+            + (f"get it with {again}." if again else f"put the right one there. {source}")
         )
     return content
-
-
-def _source(name: str) -> str:
-    """The source of a data set, for files without a known address."""
-    return f"Source: {_ENTRIES[name].source}."
 
 
 def _variable(content: bytes, file: str, variable: str) -> NDArray[Any]:
@@ -251,38 +231,29 @@ def _download(folder: Path, file: str) -> Path:
         logger.setLevel(level)
 
 
-def _embedded(loader: Callable[[], Any], image_shape: tuple[int, int] | None = None) -> Callable[[], dict[str, Any]]:
-    """A function that reads data shipped with scikit-learn."""
-
-    def read() -> dict[str, Any]:
-        bunch = loader()
-        X, y = bunch.data.astype(np.float64), bunch.target.astype(np.intp)
-        return {"X": X, "y": y, "classes": tuple(map(str, bunch.target_names)), "image_shape": image_shape}
-
-    return read
+def _embedded(name: str) -> dict[str, Any]:
+    """Data shipped with scikit-learn."""
+    bunch = _EMBEDDED[name]()
+    X, y = bunch.data.astype(np.float64), bunch.target.astype(np.intp)
+    return {"X": X, "y": y, "classes": tuple(map(str, bunch.target_names))}
 
 
-def _coil(fea: NDArray[Any], gnd: NDArray[Any]) -> dict[str, Any]:
+def _images(fea: NDArray[Any], gnd: NDArray[Any]) -> dict[str, Any]:
     """COIL-20: images of 32 x 32, stored column by column in the file and row by row here."""
     X = fea.reshape(-1, 32, 32).transpose(0, 2, 1).reshape(len(fea), -1).astype(np.float64)
-    classes = tuple(map(str, np.unique(gnd)))
-    return {"X": X, "y": gnd.ravel().astype(np.intp) - 1, "classes": classes, "image_shape": (32, 32)}
+    return {"X": X, "y": gnd.ravel().astype(np.intp) - 1, "classes": tuple(map(str, np.unique(gnd)))}
 
 
-def _scene(surfaces: tuple[str, ...], least: int) -> Callable[..., dict[str, Any]]:
-    """A function that reads the labelled pixels of a scene, of classes with at least `least` (0 means unlabelled)."""
-
-    def read(cube: NDArray[Any], labels: NDArray[Any]) -> dict[str, Any]:
-        if cube.ndim != 3 or cube.shape[:2] != labels.shape:
-            shapes = f"The scene has shape {cube.shape}, its labels have {labels.shape}"
-            raise ValueError(f"{shapes}: they must agree. Download both files from the publisher again.")
-        kept = np.flatnonzero(np.bincount(labels.ravel(), minlength=len(surfaces) + 1)[1:] >= least) + 1
-        inside = np.isin(labels, kept)
-        X, y = cube[inside].astype(np.float64), np.searchsorted(kept, labels[inside])
-        where = {"bands": True, "positions": np.argwhere(inside), "scene_shape": labels.shape}
-        return {"X": X, "y": y, "classes": tuple(surfaces[label - 1] for label in kept), **where}
-
-    return read
+def _scene(cube: NDArray[Any], labels: NDArray[Any], *, surfaces: Sequence[str], least: int) -> dict[str, Any]:
+    """The labelled pixels of a scene, of classes with at least `least` (0 means unlabelled)."""
+    if cube.ndim != 3 or cube.shape[:2] != labels.shape:
+        shapes = f"The scene has shape {cube.shape}, its labels have {labels.shape}"
+        raise ValueError(f"{shapes}: they must agree. Download both files from the publisher again.")
+    kept = np.flatnonzero(np.bincount(labels.ravel(), minlength=len(surfaces) + 1)[1:] >= least) + 1
+    inside = np.isin(labels, kept)
+    X, y = cube[inside].astype(np.float64), np.searchsorted(kept, labels[inside])
+    where = {"bands": True, "positions": np.argwhere(inside), "scene_shape": labels.shape}
+    return {"X": X, "y": y, "classes": tuple(surfaces[label - 1] for label in kept.tolist()), **where}
 
 
 def _subsample(data: Dataset, fraction: float, seed: int) -> Dataset:
@@ -294,14 +265,3 @@ def _subsample(data: Dataset, fraction: float, seed: int) -> Dataset:
     kept = np.sort(np.concatenate(chosen))
     positions = None if data.positions is None else data.positions[kept]
     return replace(data, X=data.X[kept], y=data.y[kept], positions=positions)
-
-
-_ENTRIES = {
-    "BC": _Entry(_embedded(load_breast_cancer), "Breast Cancer Wisconsin (Diagnostic), UCI", _UCI),
-    "Wine": _Entry(_embedded(load_wine), "Wine recognition, UCI", _UCI),
-    "Digits": _Entry(_embedded(load_digits, (8, 8)), "Optical Recognition of Handwritten Digits, UCI", _UCI),
-    "COIL20": _Entry(_coil, _COIL, _UNSTATED, _COIL_FILES),
-    "IndianPines": _Entry(_scene(_CROPS, least=390), _PINES, _UNSTATED, _PINES_FILES, fraction=0.2),
-    "Pavia": _Entry(_scene(_SURFACES, least=390), _PAVIA, _UNSTATED, _PAVIA_FILES, fraction=0.2),
-    "PaviaCrop": _Entry(_scene(_SURFACES, least=1), _PAVIA_CROP, _UNSTATED, _CROP_FILES),
-}

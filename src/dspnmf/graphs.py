@@ -166,17 +166,7 @@ def check_graph(A: ArrayLike, n: int, *, name: str = "similarity", signed: bool 
     >>> check_graph([[0, 1], [1, 0]], 2).nnz
     2
     """
-    given = _as_matrix(A)
-    if given.dtype.kind not in "fiub":
-        raise ValueError(f"{name} has dtype {given.dtype}, but weights must be real numbers: use astype(float).")
-    if given.shape != (n, n):
-        raise ValueError(f"{name} has shape {given.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
-    A = sparse.csr_array(given, dtype=np.float64, copy=True)
-    A.sum_duplicates()
-    for bad, words in ((~np.isfinite(A.data), "finite"), (A.data < 0, ">= 0")):
-        if bad.any() and (words == "finite" or not signed):
-            i, j = (int(at[bad.argmax()]) for at in A.tocoo().coords)
-            raise ValueError(f"{name}[{i}, {j}] = {A[i, j]}, but entries must be {words}: set it to 0 for no edge.")
+    A = _checked_matrix(A, n, name, signed)
     gap = sparse.csr_array(A - A.T)
     asymmetric = np.abs(gap.data) > _SYMMETRIC * np.abs(A.data).max(initial=0.0)
     if asymmetric.any():
@@ -189,15 +179,8 @@ def check_graph(A: ArrayLike, n: int, *, name: str = "similarity", signed: bool 
 
 
 def check_weights(R: ArrayLike, n: int) -> sparse.csr_array:
-    """Check weights of rows on each other given by the user (n x n, finite, any sign); returns them as float64 CSR."""
-    given = _as_matrix(R)
-    values = given if isinstance(given, np.ndarray) else given.data
-    if given.dtype.kind not in "fiub" or given.shape != (n, n) or not np.isfinite(values).all():
-        raise ValueError(
-            f"graph (shape {given.shape}, dtype {given.dtype}) must hold weights of {n} rows on each other: finite "
-            f"numbers of shape ({n}, {n}), such as dspnmf.graphs.lle_weights returns for the same rows."
-        )
-    return sparse.csr_array(given, dtype=np.float64)
+    """Check weights of rows on each other given by the user (n x n, finite, any sign); returns a copy."""
+    return _checked_matrix(R, n, "graph", signed=True)
 
 
 def farthest(X: ArrayLike, n_distant: int = 5) -> sparse.csr_array:
@@ -236,9 +219,20 @@ def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> list[M
     return [X if X.dtype in (np.float32, np.float64) else X.astype(np.float64) for X in rows]
 
 
-def _as_matrix(A: ArrayLike) -> Matrix:
-    """A NumPy array, or CSR of any sparse array."""
-    return sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A)
+def _checked_matrix(A: ArrayLike, n: int, name: str, signed: bool) -> sparse.csr_array:
+    """A copy of a matrix of weights (n x n) as float64 CSR, if they are finite and non-negative or `signed`."""
+    given = sparse.csr_array(A) if sparse.issparse(A) else np.asarray(A)
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} has dtype {given.dtype}, but weights must be real numbers: use astype(float).")
+    if given.shape != (n, n):
+        raise ValueError(f"{name} has shape {given.shape}, but {n} samples need ({n}, {n}): pass one row for each.")
+    A = sparse.csr_array(given, dtype=np.float64, copy=True)
+    A.sum_duplicates()
+    for bad, words in ((~np.isfinite(A.data), "finite"), (A.data < 0, ">= 0")):
+        if bad.any() and (words == "finite" or not signed):
+            i, j = (int(at[bad.argmax()]) for at in A.tocoo().coords)
+            raise ValueError(f"{name}[{i}, {j}] = {A[i, j]}, but entries must be {words}: set it to 0 for no edge.")
+    return A
 
 
 def _nearest_others(X: Matrix, k: int) -> tuple[Indices, Array]:

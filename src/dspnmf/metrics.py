@@ -6,6 +6,7 @@ X is n x m (dense or sparse), Z are codes n x k, V components k x m.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.manifold import trustworthiness as _trustworthiness
 from sklearn.neighbors import NearestNeighbors
@@ -53,9 +54,14 @@ def neighbour_recall(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float
     n_neighbors = min(n_neighbors, X.shape[0] - 1)
     if n_neighbors < 1:
         return 1.0
-    before, after = (NearestNeighbors(n_neighbors=n_neighbors).fit(A).kneighbors(return_distance=False) for A in (X, Z))
+    search = NearestNeighbors(n_neighbors=n_neighbors)
+    return shared_neighbours(*(search.fit(A).kneighbors(return_distance=False) for A in (X, Z)))
+
+
+def shared_neighbours(before: NDArray[np.intp], after: NDArray[np.intp]) -> float:
+    """Mean share of the neighbours in each row (n x n_neighbors, by number) that both lists have."""
     shared = [len(np.intersect1d(one, other)) for one, other in zip(before, after, strict=True)]
-    return float(np.mean(shared)) / n_neighbors
+    return float(np.mean(shared)) / before.shape[1]
 
 
 def trustworthiness(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float:
@@ -86,10 +92,14 @@ def component_correlation(V: ArrayLike) -> float:
     V = check_array(V, dtype=np.float64)
     if len(V) < 2:
         return 0.0
+    return float(component_cosines(V)[~np.eye(len(V), dtype=bool)].mean())
+
+
+def component_cosines(V: Array) -> Array:
+    """Cosines between all pairs of components (k x k); 0 for a component of zeros."""
     length = np.linalg.norm(V, axis=1, keepdims=True)
     unit = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
-    cosines = unit @ unit.T
-    return float(cosines[~np.eye(len(V), dtype=bool)].mean())
+    return np.asarray(unit @ unit.T)
 
 
 def sparseness(A: ArrayLike) -> float:

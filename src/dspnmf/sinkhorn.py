@@ -24,7 +24,7 @@ at 1e-6, which alters the result where a sample is dark; rows are scaled here in
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -34,38 +34,24 @@ from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf.solvers.multiplicative import ratio
 
 _BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
+Metric: TypeAlias = tuple[Array, ...]  # over features on a grid: the sum of one metric along each axis
 _RANGE, _LARGEST = 300.0, 1e100  # -log K and entries of X and R up to which products neither vanish nor overflow
-
-
-class Metric:
-    """Ground metric over features on a grid: the sum of one metric along each of its axes (one axis: any matrix)."""
-
-    def __init__(self, *axes: Array) -> None:
-        self.axes = axes
-
-    @property
-    def matrix(self) -> Array:
-        """The m x m matrix, features in row-major order."""
-        M = np.zeros((1, 1))
-        for axis in self.axes:
-            M = (M[:, None, :, None] + axis[None, :, None, :]).reshape(len(M) * len(axis), -1)
-        return M
 
 
 def line_metric(m: int) -> Metric:
     """``|i - j|`` over its maximum: bands of a spectrum."""
-    return Metric(_steps(m) / max(m - 1, 1))
+    return (_steps(m) / max(m - 1, 1),)
 
 
 def grid_metric(height: int, width: int) -> Metric:
     """``|dx| + |dy|`` over its maximum: pixels of an image, stored row by row."""
     longest = max(height + width - 2, 1)
-    return Metric(_steps(height) / longest, _steps(width) / longest)
+    return (_steps(height) / longest, _steps(width) / longest)
 
 
 def discrete_metric(m: int) -> Metric:
     """``1 - I``: features without a geometry."""
-    return Metric(1.0 - np.eye(m))
+    return (1.0 - np.eye(m),)
 
 
 def check_metric(M: ArrayLike, m: int) -> Metric:
@@ -85,17 +71,17 @@ def check_metric(M: ArrayLike, m: int) -> Metric:
                 f"the ground metric has {what}, first M[{i}, {j}] = {M[i, j]:g}: distances are finite, non-negative, "
                 "symmetric and zero from a feature to itself. Pass e.g. (M + M.T) / 2 with its diagonal set to 0."
             )
-    return Metric((M + M.T) / 2)
+    return ((M + M.T) / 2,)
 
 
 class Kernel:
     """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric."""
 
     def __init__(self, metric: Metric, lam: float) -> None:
-        first, *others = metric.axes
+        first, *others = metric
         self.lam = lam
-        self.features = int(np.prod([len(axis) for axis in metric.axes]))
-        self.reach = 1 + lam * sum(float(axis.max()) for axis in metric.axes)  # largest -log K
+        self.features = int(np.prod([len(axis) for axis in metric]))
+        self.reach = 1 + lam * sum(float(axis.max()) for axis in metric)  # largest -log K
         self._logs = [-lam * first - 1.0, *(-lam * axis for axis in others)]
         self._factors = [np.exp(log) for log in self._logs]
 

@@ -76,17 +76,7 @@ def stability(runs: Sequence[ArrayLike], *, reference: int = 0) -> Array:
 
 
 def agreement(runs: Sequence[ArrayLike]) -> float:
-    """Score how similar several fits are: the mean cosine of partners, over all pairs of fits.
-
-    Parameters
-    ----------
-    runs : sequence of array-like of shape (n_components, n_features)
-        Components of two or more fits.
-
-    Returns
-    -------
-    score : float
-        1 if all have the same components.
+    """Score how similar several fits are (`runs` as in `stability`): the mean cosine of partners, over all pairs of fits.
 
     Examples
     --------

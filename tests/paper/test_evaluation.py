@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dspnmf import DSPNMF
-from dspnmf.backends import ArrayRows
+from dspnmf.backends import MemoryRows
 from dspnmf.paper.evaluation import evaluate, task_scores
 from dspnmf.paper.protocol import CURVES, PASSES, Run
 
@@ -39,7 +39,7 @@ def test_passes_over_the_data(solver: str, monkeypatch: pytest.MonkeyPatch) -> N
         return count
 
     for name in ("look", "face", "combine", "sums", "map"):  # map ends with sums
-        monkeypatch.setattr(ArrayRows, name, counted(getattr(ArrayRows, name)))
+        monkeypatch.setattr(MemoryRows, name, counted(getattr(MemoryRows, name)))
     X, counts = np.random.default_rng(0).random((50, 20)), []
     for iterations in (10, 20):
         reads = 0

@@ -23,10 +23,9 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspnmf import DSPNMF, DSPNMFCV
-from dspnmf.selection import grid, speckle, table
-from dspnmf.selection.folds import folds
-from dspnmf.selection.judges import ByLabels, ByNeighbours
-from dspnmf.selection.path import judged, path
+from dspnmf.selection import candidates, fits, held_out_cells, results
+from dspnmf.selection.fits import path, scored_path
+from dspnmf.selection.held_out_rows import LabelScoring, NeighbourScoring, folds
 from dspnmf.stability import stability
 
 
@@ -80,21 +79,21 @@ def test_planted_ranks(k: int, noise: float, off: int) -> None:
     assert sum(abs(rank - k) <= off for rank in found) >= 8, found
 
 
-def test_speckled_cells_of_an_array() -> None:
+def test_held_out_cells_of_an_array() -> None:
     """All folds together hold out every cell once, and each takes an even share of every row."""
     X = np.ones((11, 7))
     seen = np.zeros(X.shape)
     for fold in range(3):
-        rows, columns = speckle.held_out(X, fold, 3, 0)
+        rows, columns = held_out_cells.held_out(X, fold, 3, 0)
         seen[rows, columns] += 1
         assert set(np.bincount(rows, minlength=11)) <= {2, 3}
     assert (seen == 1).all()
 
 
-def test_speckled_cells_of_a_sparse_matrix() -> None:
+def test_held_out_cells_of_a_sparse_matrix() -> None:
     """Zeros are held out like other cells, no more than X stores, and no two folds alike."""
     X = sparse.random_array((400, 300), density=0.01, rng=np.random.default_rng(0), format="csr")
-    cells = [set(zip(*speckle.held_out(X, fold, 5, 0), strict=True)) for fold in range(5)]
+    cells = [set(zip(*held_out_cells.held_out(X, fold, 5, 0), strict=True)) for fold in range(5)]
     assert all(0.9 * X.nnz < len(cell) <= X.nnz for cell in cells)
     assert not cells[0] & cells[1] or len(cells[0] & cells[1]) < 0.1 * len(cells[0])
     stored = sum(X[row, column] != 0 for row, column in cells[0])
@@ -104,12 +103,12 @@ def test_speckled_cells_of_a_sparse_matrix() -> None:
 def test_holding_out() -> None:
     """Exactly the cells named become NaN, in arrays and in sparse matrices, stored or not."""
     X = np.random.default_rng(0).random((30, 20)) * (np.random.default_rng(1).random((30, 20)) < 0.3)
-    rows, columns = speckle.held_out(X, 1, 4, 7)
+    rows, columns = held_out_cells.held_out(X, 1, 4, 7)
     expected = X.copy()
     expected[rows, columns] = np.nan
-    np.testing.assert_array_equal(speckle.without(X, rows, columns), expected)
+    np.testing.assert_array_equal(held_out_cells.without(X, rows, columns), expected)
     for kind in (sparse.csr_matrix, sparse.csr_array):
-        masked = speckle.without(kind(X), rows, columns)
+        masked = held_out_cells.without(kind(X), rows, columns)
         np.testing.assert_array_equal(masked.toarray(), expected)
         assert np.isnan(masked.data).sum() == len(rows)
 
@@ -136,8 +135,8 @@ def test_neighbours_as_defined(wine: np.ndarray) -> None:
     Z, Z_test = rng.random((len(train), 3)), rng.random((len(test), 3))
     near = [[set(np.argsort(np.linalg.norm(A - b, axis=1))[:10]) for b in B] for A, B in ((train, test), (Z, Z_test))]
     expected = np.mean([len(one & other) / 10 for one, other in zip(*near, strict=True)])
-    assert ByNeighbours(10).of(train, test, fold)(Z, Z_test) == pytest.approx(expected)
-    assert ByNeighbours(10).of(train, test, fold)(5 * train, 5 * test) == 1.0
+    assert NeighbourScoring(10).of_fold(train, test, fold)(Z, Z_test) == pytest.approx(expected)
+    assert NeighbourScoring(10).of_fold(train, test, fold)(5 * train, 5 * test) == 1.0
 
 
 def test_scores_as_by_hand(wine: np.ndarray, wine_labels: Any) -> None:
@@ -171,12 +170,12 @@ def test_the_path(wine: np.ndarray) -> None:
 
 def test_the_grid_of_weights(digits: np.ndarray) -> None:
     """0, then powers of ten times the weight at which both terms are equal at U = 0; or those given, in order."""
-    alphas = grid.alphas(7, digits)
+    alphas = candidates.alpha_grid(7, digits)
     natural = np.linalg.norm(digits) ** 2 / np.linalg.norm(digits @ digits.T) ** 2
     np.testing.assert_allclose(alphas, natural * np.array([0, 0.1, 1, 10, 100, 1e3, 1e4]), rtol=1e-9)
-    np.testing.assert_allclose(grid.alphas(2, digits), [0, natural * np.sqrt(1e3)], rtol=1e-9)
-    np.testing.assert_array_equal(grid.alphas([3, 0, 1.5, 3], digits), [0, 1.5, 3])
-    np.testing.assert_array_equal(grid.alphas(3, np.zeros((4, 3))), [0, 0.1, 1e4])
+    np.testing.assert_allclose(candidates.alpha_grid(2, digits), [0, natural * np.sqrt(1e3)], rtol=1e-9)
+    np.testing.assert_array_equal(candidates.alpha_grid([3, 0, 1.5, 3], digits), [0, 1.5, 3])
+    np.testing.assert_array_equal(candidates.alpha_grid(3, np.zeros((4, 3))), [0, 0.1, 1e4])
 
 
 def test_a_weight_is_worth_having(digits: np.ndarray) -> None:
@@ -190,11 +189,11 @@ def test_a_weight_is_worth_having(digits: np.ndarray) -> None:
 
 def test_ranks_by_default() -> None:
     """Ranks of "auto" stop at the features and at the training rows; there is always one."""
-    assert grid.ranks("auto", 100, 13).tolist() == [2, 3, 5, 8, 12]
-    assert grid.ranks("auto", 4, 13).tolist() == [2, 3]
-    assert grid.ranks("auto", 100, 1).tolist() == [1]
-    assert grid.ranks([5, 2, 5], 100, 13).tolist() == [2, 5]
-    assert grid.ranks(4, 100, 13).tolist() == [4]
+    assert candidates.rank_grid("auto", 100, 13).tolist() == [2, 3, 5, 8, 12]
+    assert candidates.rank_grid("auto", 4, 13).tolist() == [2, 3]
+    assert candidates.rank_grid("auto", 100, 1).tolist() == [1]
+    assert candidates.rank_grid([5, 2, 5], 100, 13).tolist() == [2, 5]
+    assert candidates.rank_grid(4, 100, 13).tolist() == [4]
 
 
 # -- honesty -------------------------------------------------------------------------------------------------------
@@ -214,7 +213,7 @@ def test_a_leak_would_not_score_at_chance(digits: np.ndarray) -> None:
     y = np.random.default_rng(0).permutation(load_digits().target[:600])
     Z = DSPNMF(8, alpha=0.0, label_weight=10.0, random_state=0, normalize=True, tol=1e-3).fit_transform(digits[:600], y)
     (fold, *_) = folds(3, digits[:600], y, 0)
-    score = ByLabels(None, lambda model, A, b: model.score(A, b), y, 0).of(None, None, fold)
+    score = LabelScoring(None, lambda model, A, b: model.score(A, b), y, 0).of_fold(None, None, fold)
     assert score(Z[fold.train], Z[fold.test]) > 0.1 + 3 * np.sqrt(0.09 / 200)
 
 
@@ -222,11 +221,11 @@ def test_a_leak_would_not_score_at_chance(digits: np.ndarray) -> None:
 def test_held_out_labels_reach_no_fit(label_weight: float, wine: np.ndarray, wine_labels: Any) -> None:
     """Components of a fold are the same, bit by bit, whatever the labels of the rows held out; not of others."""
     (fold, *_) = folds(3, wine, wine_labels, 0)
-    judge = ByLabels(None, lambda model, A, b: model.score(A, b), wine_labels, 0)
+    scoring = LabelScoring(None, lambda model, A, b: model.score(A, b), wine_labels, 0)
     first = DSPNMF(3, label_weight=label_weight, random_state=0, max_iter=20, tol=0)
 
     def components(y: Any) -> np.ndarray:
-        return judged(wine, y, fold, np.array([0.0, 0.1]), first, judge)[-1].components
+        return scored_path(wine, y, fold, np.array([0.0, 0.1]), first, scoring)[-1].components
 
     other_test, other_train = wine_labels.copy(), wine_labels.copy()
     other_test[fold.test] = 2 - other_test[fold.test]
@@ -237,7 +236,7 @@ def test_held_out_labels_reach_no_fit(label_weight: float, wine: np.ndarray, win
 
 
 def test_rows_without_labels(wine: np.ndarray, wine_labels: Any) -> None:
-    """Rows labelled -1 are in every training set, never judged by, and no class of their own."""
+    """Rows labelled -1 are in every training set, never scored, and no class of their own."""
     y = np.where(np.arange(len(wine)) % 3 == 0, -1, wine_labels)
     parts = folds(4, wine, y, 0)
     for part in parts:
@@ -262,12 +261,12 @@ def test_labels_help_where_they_are_few(wine: np.ndarray, wine_labels: Any) -> N
 def test_rules() -> None:
     """The rule "best" takes the best mean, the first of equals; "one-se" the first within a standard error of it."""
     scores = np.array([[0.70, 0.70, 0.70], [0.85, 0.95, 0.87], [0.90, 0.96, 0.90], [0.90, 0.96, 0.90]])
-    assert table.chosen(scores, "best") == 2
+    assert results.chosen(scores, "best") == 2
     assert scores[2].std(ddof=1) / np.sqrt(3) == pytest.approx(0.02)
-    assert table.chosen(scores, "one-se") == 2
+    assert results.chosen(scores, "one-se") == 2
     scores[1] += 0.015
-    assert table.chosen(scores, "one-se") == 1
-    assert table.chosen(scores[:, :1], "one-se") == 2
+    assert results.chosen(scores, "one-se") == 1
+    assert results.chosen(scores[:, :1], "one-se") == 2
 
 
 def test_one_standard_error_is_simpler(wine: np.ndarray, wine_labels: Any) -> None:
@@ -277,7 +276,7 @@ def test_one_standard_error_is_simpler(wine: np.ndarray, wine_labels: Any) -> No
         return float(0.001 * model.n_features_in_ + y.mean())
 
     parameters = {"scoring": scoring, "cv": KFold(3), "label_weights": [0.0, 1.0], "tol": 1e-2}
-    best, simple = (quick(rule=rule, **parameters).fit(wine, wine_labels) for rule in table.RULES)
+    best, simple = (quick(rule=rule, **parameters).fit(wine, wine_labels) for rule in results.RULES)
     assert (best.n_components_, best.label_weight_, best.alpha_) == (3, 0.0, 0.0)
     assert (simple.n_components_, simple.label_weight_, simple.alpha_) == (2, 0.0, 0.0)
     assert simple.best_score_ == pytest.approx(best.best_score_ - 0.001)
@@ -376,7 +375,7 @@ def test_splitters(wine: np.ndarray, wine_labels: Any) -> None:
         np.testing.assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
 
 
-@pytest.mark.parametrize("rule", table.RULES)
+@pytest.mark.parametrize("rule", results.RULES)
 def test_one_split(rule: str, wine: np.ndarray) -> None:
     """A single split is enough to choose by; it leaves cells to fit, and no folds to compare."""
     search = quick(cv=ShuffleSplit(1, random_state=0), rule=rule).fit(wine)
@@ -465,7 +464,7 @@ BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
 def test_bad_input(parameters: dict[str, Any], X: Any, y: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bad grids, folds, labels and data are refused before anything is fitted, with what is allowed."""
     monkeypatch.setattr(DSPNMF, "fit_transform", lambda *_, **__: pytest.fail("work had begun"))
-    monkeypatch.setattr(speckle, "predict", lambda *_, **__: pytest.fail("work had begun"))
+    monkeypatch.setattr(fits, "predict", lambda *_, **__: pytest.fail("work had begun"))
     with pytest.raises(ValueError, match=text):
         DSPNMFCV(**{"n_components": [2], "cv": 2, **parameters}).fit(X, y)
 

@@ -20,7 +20,7 @@ from dspnmf import DSPNMF, datasets, metrics
 from dspnmf._typing import Array
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
-from dspnmf.selection.grid import natural_weight
+from dspnmf.selection.candidates import natural_weight
 
 _CURVE_POINTS = 60
 

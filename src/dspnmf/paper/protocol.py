@@ -17,13 +17,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from dspnmf.paper.published import DATASETS
+
 VERSION = 2  # of what a run measures and how; a store of another version is not continued
 RANKS = (2, 3, 5, 7, 9, 11, 15, 20)
 RUNS = 5
 TABLE_METHODS = ("DSP-NMF", "DSP-NMF (printed rule)", "NMF", "GNMF", "GNMF (published rule)", "SymNMF", "SDNMF",
                  "NS-NMF", "UMAP", "LLE", "SE", "All")  # fmt: skip
 SLOW_METHODS = ("UMAP", "SDNMF")  # not part of a quick reproduction
-TABLE_SETS = ("BC", "Wine", "COIL20", "Digits", "IndianPines", "Pavia")
+TABLE_SETS = DATASETS
 EMBEDDED_SETS = ("BC", "Wine", "Digits")
 LAMBDAS = tuple(10.0**power for power in range(-2, 9))
 LAMBDA_RANK = 3
@@ -64,21 +66,13 @@ class Run:
 
 
 def plan(*, quick: bool = False, sets: tuple[str, ...] | None = None) -> list[Run]:
-    """Every run of a full or a quick reproduction, in a fixed order.
-
-    >>> len(plan(quick=True)) < len(plan())
-    True
-    """
+    """Every run of a full or a quick reproduction, in a fixed order."""
     chosen = sets or (EMBEDDED_SETS if quick else TABLE_SETS)
     return [run for dataset in chosen for run in (*_table_runs(dataset, quick), *_experiment_runs(dataset, quick))]
 
 
 def ranks_of(dataset: str) -> tuple[int, ...]:
-    """The ranks of the paper's tables for a data set.
-
-    >>> ranks_of("Wine")
-    (2, 3, 5, 7, 9, 11)
-    """
+    """The ranks of the paper's tables for a data set."""
     return tuple(rank for rank in RANKS if dataset != "Wine" or rank <= 11)
 
 

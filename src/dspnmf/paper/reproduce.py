@@ -82,7 +82,12 @@ class Comparison:
     def write(self) -> tuple[Results, tuple[Table, ...], Summary]:
         """Write tables, summary, measurements and provenance; return the results, the tables and the summary."""
         results = self.results()
-        write_text(self.out / "measurements.csv", _measurements_csv(results))
+        head = ("experiment", "data set", "method", "rank", "run", "setting", "name", "value")
+        rows = (
+            [run.experiment, run.dataset, run.method, run.rank, run.repeat, repr(run.setting), name, repr(value)]
+            for run, name, value in results.measurements
+        )
+        write_text(self.out / "measurements.csv", csv_text(head, rows))
         write_text(self.out / "provenance.json", json.dumps(self.provenance(), indent=2) + "\n")
         return results, *write_tables(results, self.out)
 
@@ -94,11 +99,6 @@ def prepare(
 
     A data set whose files are missing or cannot be verified is left out, with the reason. It is an error, and nothing
     changes, if no data set is left, a package is missing, or `out` cannot be written or has a store of another version.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     len(prepare(Path(folder), quick=True, sets=("Wine",)).runs)
-    59
     """
     chosen = sets or (protocol.EMBEDDED_SETS if quick else protocol.TABLE_SETS)
     if unknown := [name for name in chosen if name not in datasets.names()]:
@@ -186,13 +186,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
-
-
-def _measurements_csv(results: Results) -> str:
-    """Every measurement of every run, one line each."""
-    head = ("experiment", "data set", "method", "rank", "run", "setting", "name", "value")
-    rows = (
-        [run.experiment, run.dataset, run.method, run.rank, run.repeat, repr(run.setting), name, repr(value)]
-        for run, name, value in results.measurements
-    )
-    return csv_text(head, rows)

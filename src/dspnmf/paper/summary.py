@@ -9,7 +9,7 @@ between runs that is larger than the difference; a printed rule that reaches the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import NamedTuple
 
@@ -25,35 +25,29 @@ MARGIN = 0.01
 _ROUNDING = 1e-9
 _PUBLISHED_METHODS = ("GNMF", "SymNMF", "SDNMF")
 _OWN_METHODS = ("NMF", "GNMF", "GNMF (published rule)", "SymNMF", "SDNMF", "NS-NMF")
-_SECTIONS = {
-    "met": "Where DSP-NMF reaches the published value",
-    "short": "Where it does not, and the likely reason",
-    "averages": "Averages, compared with other methods",
-    "experiments": "Further experiments",
-    "not_run": "What was not run",
-    "paper_disagreements": "Where the paper contradicts itself",
-}
+
+
+def _section(title: str) -> tuple[str, ...]:
+    """A section of the summary: no sentences by default, and its title."""
+    return field(default=(), metadata={"title": title})
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The sentences of the summary, by section.
-
-    >>> Summary("All is well.", met=("One cell is met.",)).sections()
-    {'Where DSP-NMF reaches the published value': ('One cell is met.',)}
-    """
+    """The sentences of the summary, by section."""
 
     headline: str
-    met: tuple[str, ...] = ()
-    short: tuple[str, ...] = ()
-    averages: tuple[str, ...] = ()
-    experiments: tuple[str, ...] = ()
-    not_run: tuple[str, ...] = ()
-    paper_disagreements: tuple[str, ...] = ()
+    met: tuple[str, ...] = _section("Where DSP-NMF reaches the published value")
+    short: tuple[str, ...] = _section("Where it does not, and the likely reason")
+    averages: tuple[str, ...] = _section("Averages, compared with other methods")
+    experiments: tuple[str, ...] = _section("Further experiments")
+    not_run: tuple[str, ...] = _section("What was not run")
+    paper_disagreements: tuple[str, ...] = _section("Where the paper contradicts itself")
 
     def sections(self) -> dict[str, tuple[str, ...]]:
         """Sentences by title, of the sections that have any."""
-        return {title: getattr(self, name) for name, title in _SECTIONS.items() if getattr(self, name)}
+        found = {one.metadata["title"]: getattr(self, one.name) for one in fields(self) if one.metadata}
+        return {title: sentences for title, sentences in found.items() if sentences}
 
     def markdown(self) -> str:
         """The whole summary as Markdown."""

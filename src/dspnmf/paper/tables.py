@@ -30,11 +30,7 @@ _LATEX = str.maketrans({"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\
 
 
 class Entry(NamedTuple):
-    """One cell: our value and the published one, None where there is none.
-
-    >>> Entry(0.75, 0.5).difference
-    0.25
-    """
+    """One cell: our value and the published one, None where there is none."""
 
     ours: float | None
     published: float | None
@@ -47,12 +43,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows are methods, columns are (group, statistic); `number` is the paper's, 0 for a table it does not have.
-
-    >>> table = Table(1, "SVM", "", (("Wine", "mean"),), ("NMF",), {("NMF", ("Wine", "mean")): Entry(0.75, 0.5)}, 2)
-    >>> print(table.csv().splitlines()[1])
-    NMF,Wine,mean,0.75,0.50,+0.25
-    """
+    """Rows are methods, columns are (group, statistic); `number` is the paper's, 0 for a table it does not have."""
 
     number: int
     title: str
@@ -172,21 +163,13 @@ def extent(results: Results) -> str:
 
 
 def listed(words: Iterable[object]) -> str:
-    """Words as a list in a sentence.
-
-    >>> listed(["BC", "Wine", "Digits"])
-    'BC, Wine and Digits'
-    """
+    """Words as a list in a sentence: "BC, Wine and Digits"."""
     *most, last = [str(word) for word in words] or ["nothing"]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    r"""Rows as CSV with a head line.
-
-    >>> csv_text(["a"], [[1]])
-    'a\n1\n'
-    """
+    """Rows as CSV with a head line."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([head, *rows])
     return text.getvalue()

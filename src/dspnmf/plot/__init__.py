@@ -9,8 +9,7 @@ except ImportError as error:
     raise ImportError('dspnmf.plot needs Matplotlib, which is not installed: pip install "dspnmf[plot]".') from error
 
 from dspnmf.plot._codes import codes, structure
-from dspnmf.plot._components import components, correlation, stability
-from dspnmf.plot._convergence import convergence
+from dspnmf.plot._models import components, convergence, correlation, stability
 from dspnmf.plot._selection import selection
 
 __all__ = ["codes", "components", "convergence", "correlation", "selection", "stability", "structure"]

@@ -31,12 +31,6 @@ def codes(Z: ArrayLike, y: ArrayLike | None = None, which: tuple[int, int] = (0,
         Colours: at most 28 different words or whole numbers are labels, with a legend; other numbers are a scale.
     which : (int, int), default=(0, 1)
         The components on the horizontal and the vertical axis.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------
@@ -94,12 +88,6 @@ def structure(
         Number of pairs of different samples to draw at random; all pairs, where there are no more.
     random_state : int, RandomState or None, default=0
         Seed of the drawing.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------

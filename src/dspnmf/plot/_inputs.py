@@ -13,6 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from dspnmf._typing import Array, ArrayLike
 from dspnmf.backends.memory import on_host
 
+_ABSENT = {
+    "components_": "components to draw: use a method that learns some, as DSPNMF",
+    "objective_history_": "history to draw: it is not fitted by iterations",
+}
+
 
 def as_numpy(values: ArrayLike) -> NDArray[Any]:
     """A NumPy array of a list, a data frame, a tensor, or an array of CuPy or Dask."""
@@ -31,9 +36,9 @@ def fitted(model: BaseEstimator) -> BaseEstimator:
     return model
 
 
-def fitted_components(model: BaseEstimator) -> Array:
-    """The components of a fitted model."""
+def fitted_array(model: BaseEstimator, attribute: str) -> Array:
+    """An array that a fitted model has learned, as float64."""
     model = fitted(model)
-    if not hasattr(model, "components_"):
-        raise ValueError(f"{type(model).__name__} has no components to draw: use a method that learns some, as DSPNMF.")
-    return as_floats(model.components_)
+    if not hasattr(model, attribute):
+        raise ValueError(f"{type(model).__name__} has no {_ABSENT[attribute]}.")
+    return as_floats(getattr(model, attribute))

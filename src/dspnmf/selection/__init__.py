@@ -1,5 +1,9 @@
-"""Choosing rank and weight: grids, folds, speckled cells, paths, tables, and the estimator that uses them."""
+"""Choosing rank and weights by cross-validation: `DSPNMFCV`.
 
-from dspnmf.selection.search import DSPNMFCV
+`candidates` are the settings to choose from, `fits` the models fitted to folds, `held_out_rows` and `held_out_cells`
+score them, `results` tabulates the scores.
+"""
+
+from dspnmf.selection.dspnmfcv import DSPNMFCV
 
 __all__ = ["DSPNMFCV"]

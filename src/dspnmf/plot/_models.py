@@ -1,8 +1,8 @@
-"""Components as images, lines or bars, how similar they are, and how stable."""
+"""Fitted models: the objective over the iterations; components, how similar they are, and how stable."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,59 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dspnmf._typing import Array, ArrayLike
-from dspnmf.metrics import component_correlation
+from dspnmf.metrics import component_correlation, component_cosines
 from dspnmf.plot import _inputs, _style
 
+_WIDE = 10  # from this ratio of the largest to the smallest value on, the axis is logarithmic
 _KINDS = ("auto", "images", "lines", "bars")
 _FEW_FEATURES = 30  # drawn as bars; more are lines
 _FEW_COMPONENTS = 12  # whose cosines are also written as numbers
 _LETTERS = 40  # of names that have room below the bars
 _ROUNDING = 1e-9  # that a cosine may be above 1
+
+
+def convergence(
+    models: BaseEstimator | Mapping[str, BaseEstimator], *, relative: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Plot the objective at the start and after every iteration.
+
+    The axis is logarithmic where values differ by more than a factor of ten.
+
+    Parameters
+    ----------
+    models : estimator or dict of str to estimator
+        A fitted model, or several with their names in the legend.
+    relative : bool, default=False
+        Divide by the objective at the start, to compare models with different objectives.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dspnmf import DSPNMF, plot
+    >>> X = load_digits().data / 16
+    >>> solvers = {name: DSPNMF(5, solver=name, max_iter=20, tol=0, random_state=0) for name in ("newton-cg", "hals")}
+    >>> ax = plot.convergence({name: model.fit(X) for name, model in solvers.items()})
+    >>> ax.get_ylabel()
+    'objective (log scale)'
+    """
+    named = dict(models) if isinstance(models, Mapping) else {"": models}
+    if not named:
+        raise ValueError("models={} is empty: pass at least one fitted model.")
+    histories = {str(name): _inputs.fitted_array(model, "objective_history_") for name, model in named.items()}
+    if relative:
+        histories = {name: history / (history[0] or 1.0) for name, history in histories.items()}
+    ax = _style.one_axes(ax)
+    for number, (name, history) in enumerate(histories.items()):
+        ax.plot(history, label=name, **_style.line(number))
+    values = np.concatenate(list(histories.values()))
+    logarithmic = bool(values.min() > 0 and values.max() > _WIDE * values.min())
+    ax.set_yscale("log" if logarithmic else "linear")
+    quantity = "objective / objective at the start" if relative else "objective"
+    ax.set(xlabel="iteration", ylabel=quantity + (" (log scale)" if logarithmic else ""))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if isinstance(models, Mapping):
+        _style.legend_on_the_right(ax, len(histories))
+    return ax
 
 
 def components(
@@ -65,7 +110,7 @@ def components(
     >>> plot.components(model, shape=(8, 8)).shape
     (10,)
     """
-    V = _inputs.fitted_components(model)
+    V = _inputs.fitted_array(model, "components_")
     names = getattr(_inputs.fitted(model), "feature_names_in_", None) if names is None else np.asarray(names)
     _check_options(V, kind, shape, names, n, top)
     if kind == "images" or (kind == "auto" and shape is not None):
@@ -87,12 +132,6 @@ def correlation(model: BaseEstimator, *, ax: Axes | None = None) -> Axes:
     ----------
     model : estimator
         A fitted model with components, or a pipeline that ends in one.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------
@@ -102,10 +141,8 @@ def correlation(model: BaseEstimator, *, ax: Axes | None = None) -> Axes:
     >>> plot.correlation(model).get_xlabel()
     'component'
     """
-    V = _inputs.fitted_components(model)
-    length = np.linalg.norm(V, axis=1, keepdims=True)
-    unit = np.divide(V, length, out=np.zeros_like(V), where=length > 0)
-    cosines, signed = unit @ unit.T, bool(V.min() < 0)
+    V = _inputs.fitted_array(model, "components_")
+    cosines, signed = component_cosines(V), bool(V.min() < 0)
     ax = _style.one_axes(ax)
     image = ax.imshow(cosines, cmap="RdBu_r" if signed else "Blues", vmin=-1 if signed else 0, vmax=1)
     ax.figure.colorbar(image, ax=ax, label="cosine")
@@ -130,12 +167,6 @@ def stability(
         has them as ``stability_``.
     names : sequence of str, optional
         Names of the components; by default their numbers.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Examples
     --------

@@ -1,31 +1,43 @@
-"""DSPNMFCV: rank and weights chosen by what they are worth on data that was held out."""
+"""DSPNMFCV: rank and weights chosen by how well they do on held-out data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import check_scoring
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation
-from dspnmf._typing import Array
-from dspnmf._validation import FLAG, Allowed, either, number, one_of, whole
+from dspnmf._typing import Array, ArrayLike
+from dspnmf._validation import FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
+from dspnmf.estimators.base import RandomState
+from dspnmf.estimators.dspnmf import DSPNMF
+from dspnmf.estimators.parameters import check_all, parameter
 from dspnmf.estimators.progress import log_line
-from dspnmf.selection import grid, table
-from dspnmf.selection.folds import CV, folds, labels
-from dspnmf.selection.judges import CLASSIFIER, SCORING, ByLabels, ByNeighbours, Judge
-from dspnmf.selection.path import Outcome
-from dspnmf.selection.table import Candidate
-from dspnmf.selection.trials import Trials
+from dspnmf.selection import candidates, results
+from dspnmf.selection.fits import Fits
+from dspnmf.selection.held_out_rows import (
+    CLASSIFIER,
+    CV,
+    SCORING,
+    Labels,
+    LabelScoring,
+    NeighbourScoring,
+    Scoring,
+    Splitter,
+    checked_labels,
+    folds,
+)
 from dspnmf.stability import stability
 
 
+@dataclass(eq=False, repr=False)
 class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """DSP-NMF with rank and weights chosen by cross-validation.
 
@@ -136,58 +148,23 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     True
     """
 
-    _allowed: ClassVar[Mapping[str, Allowed]] = {
-        "n_components": grid.N_COMPONENTS,
-        "alphas": grid.ALPHAS,
-        "label_weights": grid.LABEL_WEIGHTS,
-        "cv": CV,
-        "scoring": SCORING,
-        "classifier": CLASSIFIER,
-        "rule": one_of(*table.RULES),
-        "n_neighbors": whole(1),
-        "n_init": whole(1),
-        "max_iter": whole(1),
-        "tol": number(0),
-        "normalize": FLAG,
-        "verbose": either(FLAG, whole(0)),
-    }
+    n_components: candidates.Ranks = parameter("auto", candidates.N_COMPONENTS, positional=True)
+    alphas: int | candidates.Weights = parameter(7, candidates.ALPHAS)
+    label_weights: candidates.Weights = parameter((0.0,), candidates.WEIGHTS)
+    cv: Splitter = parameter(5, CV)
+    scoring: str | Callable[..., float] | None = parameter(None, SCORING)
+    classifier: BaseEstimator | None = parameter(None, CLASSIFIER)
+    rule: str = parameter("best", one_of(*results.RULES))
+    n_neighbors: int = parameter(10, whole(1))
+    n_init: int = parameter(1, whole(1))
+    max_iter: int = parameter(200, whole(1))
+    tol: float = parameter(1e-4, number(0))
+    normalize: bool = parameter(True, FLAG)
+    random_state: RandomState = parameter(None)
+    n_jobs: int | None = parameter(None)
+    verbose: int = parameter(0, either(FLAG, whole(0)))
 
-    def __init__(
-        self,
-        n_components: Any = "auto",
-        *,
-        alphas: Any = 7,
-        label_weights: Any = (0.0,),
-        cv: Any = 5,
-        scoring: Any = None,
-        classifier: Any = None,
-        rule: str = "best",
-        n_neighbors: int = 10,
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        normalize: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.alphas = alphas
-        self.label_weights = label_weights
-        self.cv = cv
-        self.scoring = scoring
-        self.classifier = classifier
-        self.rule = rule
-        self.n_neighbors = n_neighbors
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.normalize = normalize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike = None) -> Self:
         """Choose rank and weights, and fit the choice to all of X.
 
         Parameters
@@ -204,105 +181,68 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.fit_transform(X, y)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Choose rank and weights, fit the choice to all of X, and return its codes.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components_)
-        """
-        _validation.check_parameters(self, self._allowed)
+    def fit_transform(self, X: ArrayLike, y: ArrayLike = None) -> Array:
+        """Choose rank and weights, fit the choice to all of X as in `fit`, and return its codes."""
+        check_all(self)
         _validation.check_backend(self, backend_for(X), {"whole matrix": type(self).__name__})
         X, _ = _validation.check_data(self, X, reset=True)
-        y = labels(y, X.shape[0])
+        y = checked_labels(y, X.shape[0])
         rng = check_random_state(self.random_state)
-        cut, cells, last = (int(seed) for seed in rng.randint(2**31 - 1, size=3))
-        judge, parts = self._judge(y, cut), folds(self.cv, X, y, cut)
-        starts = [int(seed) for seed in rng.randint(2**31 - 1, size=len(parts))]
-        ranks = grid.ranks(self.n_components, min(len(part.train) for part in parts), X.shape[1])
-        self.n_splits_, self.alphas_ = len(parts), grid.alphas(self.alphas, X)
-        common = {"n_init": self.n_init, "max_iter": self.max_iter, "tol": self.tol}
-        trials = Trials(X, y, parts, starts, common, self.n_jobs)
+        fold_seed, cell_seed, last_seed = (int(seed) for seed in rng.randint(2**31 - 1, size=3))
+        scoring, parts = self._scoring(y, fold_seed), folds(self.cv, X, y, fold_seed)
+        seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=len(parts))]
+        ranks = candidates.rank_grid(self.n_components, min(len(part.train) for part in parts), X.shape[1])
+        self.n_splits_, self.alphas_ = len(parts), candidates.alpha_grid(self.alphas, X)
+        shared = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol", "normalize")}
+        fits = Fits(X, y, parts, seeds, DSPNMF(**shared), self.n_jobs)
         self.rank_results_: dict[str, Any] | None = None
         if y is None:
-            ranks = ranks[[self._rank(trials, ranks, cells)]]
-        candidates, outcomes = trials.candidates(ranks, self.label_weights, self.alphas_, self.normalize, judge)
-        choice = self._choose(candidates, outcomes)
-        self.best_estimator_, Z = trials.refit(choice, self.alphas_, self.normalize, last)
+            by_rank = fits.of_ranks(ranks, cell_seed)
+            self.rank_results_ = results.rank_results(ranks, by_rank)
+            for k, error in zip(ranks, self.rank_results_["mean_error"], strict=True):
+                self._log(f"rank {k}: {error:.4f} of held-out cells are not predicted")
+            ranks = ranks[[results.chosen(-results.values(by_rank), self.rule)]]
+        tried, outcomes = fits.of_candidates(ranks, self.label_weights, self.alphas_, scoring)
+        self.cv_results_ = results.cv_results(tried, outcomes)
+        for candidate, mean in zip(tried, self.cv_results_["mean_test_score"], strict=True):
+            self._log(", ".join(f"{name}={value:.4g}" for name, value in candidate._asdict().items()) + f": {mean:.4f}")
+        self.best_index_ = results.chosen(results.values(outcomes), self.rule)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        choice = tried[self.best_index_]
+        self.best_params_ = choice._asdict()
+        self.n_components_, self.label_weight_, self.alpha_ = choice
+        self.best_estimator_, Z = fits.of_all_rows(choice, self.alphas_, last_seed)
         self.components_, self.n_iter_ = self.best_estimator_.components_, self.best_estimator_.n_iter_
         self.stability_ = stability([self.components_, *(one.components for one in outcomes[self.best_index_])])
         return Z
 
-    def transform(self, X: Any) -> Array:
-        """Codes of new samples (see `DSPNMF.transform`).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Z : ndarray of shape (n_samples, n_components_)
-        """
+    def transform(self, X: ArrayLike) -> Array:
+        """Codes of new samples: `DSPNMF.transform` of the choice."""
         check_is_fitted(self)
         return self.best_estimator_.transform(_validation.check_data(self, X, reset=False)[0])
 
-    def inverse_transform(self, Z: Any) -> Array:
-        """Samples from codes: ``Z @ components_``.
-
-        Parameters
-        ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components_)
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
+    def inverse_transform(self, Z: ArrayLike) -> Array:
+        """Samples from codes: ``Z @ components_``."""
         check_is_fitted(self)
         return self.best_estimator_.inverse_transform(Z)
 
-    def _judge(self, y: Any, seed: int) -> Judge:
-        """Who says how good codes are."""
+    def _scoring(self, y: Labels, seed: int) -> Scoring:
+        """How codes are scored: with labels or without."""
         if y is not None:
             example = KNeighborsClassifier() if self.classifier is None else self.classifier
-            return ByLabels(self.classifier, check_scoring(example, self.scoring), y, seed)
-        idle = {"label_weights": max(self.label_weights) == 0}
-        idle |= {name: getattr(self, name) is None for name in ("scoring", "classifier")}
-        for name in idle:
-            if not idle[name]:
+            return LabelScoring(self.classifier, check_scoring(example, self.scoring), y, seed)
+        given = {"label_weights": max(self.label_weights) > 0}
+        given |= {name: getattr(self, name) is not None for name in ("scoring", "classifier")}
+        for name in given:
+            if given[name]:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} needs labels, but y is None: pass y, or leave {name} as it is by "
+                    f"{name}={getattr(self, name)!r} needs labels, but y is None: pass y, or leave {name} at its "
                     "default to choose without labels."
                 )
-        return ByNeighbours(self.n_neighbors)
+        return NeighbourScoring(self.n_neighbors)
 
-    def _rank(self, trials: Trials, ranks: Any, cells: int) -> int:
-        """Which rank predicts held-out cells best."""
-        outcomes = trials.speckled(ranks, cells)
-        self.rank_results_ = found = table.rank_results(ranks, outcomes)
-        for k, error in zip(ranks, found["mean_error"], strict=True):
-            self._say(f"rank {k}: {error:.4f} of held-out cells are not predicted")
-        return table.chosen(-np.array([[one.error for one in row] for row in outcomes]), self.rule)
-
-    def _choose(self, candidates: list[Candidate], outcomes: list[list[Outcome]]) -> Candidate:
-        """The candidate the rule takes."""
-        self.cv_results_ = table.results(candidates, outcomes)
-        for candidate, mean in zip(candidates, self.cv_results_["mean_test_score"], strict=True):
-            self._say(", ".join(f"{name}={value:.4g}" for name, value in candidate._asdict().items()) + f": {mean:.4f}")
-        self.best_index_ = table.chosen(np.array([[one.score for one in row] for row in outcomes]), self.rule)
-        choice = candidates[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.best_params_ = choice._asdict()
-        self.n_components_, self.label_weight_, self.alpha_ = choice
-        return choice
-
-    def _say(self, text: str) -> None:
-        """What was found, for `verbose`."""
+    def _log(self, text: str) -> None:
+        """Log a line if `verbose` is set."""
         if self.verbose:
             log_line(text)
 
@@ -310,10 +250,6 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """Tags of scikit-learn: as those of `DSPNMF`."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return DSPNMF().__sklearn_tags__()

@@ -9,30 +9,21 @@ perfect, 1 is no better than predicting zeros.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from dspnmf._threads import alone
-from dspnmf._typing import Array
+from dspnmf._typing import Matrix
 from dspnmf.backends.norms import norm2
 from dspnmf.estimators.nmf import NMF
-from dspnmf.selection.folds import Indices
+from dspnmf.selection.held_out_rows import Indices
+from dspnmf.selection.results import Outcome
 
 _BLOCK = 2**20  # cells predicted at once
 
 
-class Speckled(NamedTuple):
-    """How well one rank predicted the cells of one fold."""
-
-    error: float
-    n_iter: int
-    seconds: float
-    components: Array
-
-
-def held_out(X: Any, fold: int, n_folds: int, seed: int) -> tuple[Indices, Indices]:
+def held_out(X: Matrix, fold: int, n_folds: int, seed: int) -> tuple[Indices, Indices]:
     """Rows and columns of the cells that a fold holds out."""
     n, m = X.shape
     rng = np.random.default_rng(seed)
@@ -47,34 +38,27 @@ def held_out(X: Any, fold: int, n_folds: int, seed: int) -> tuple[Indices, Indic
     return rows, columns
 
 
-def without(X: Any, rows: Indices, columns: Indices) -> Any:
+def without(X: Matrix, rows: Indices, columns: Indices) -> Matrix:
     """X with NaN in these cells."""
-    if not sparse.issparse(X):
-        masked = np.array(X)
-        masked[rows, columns] = np.nan
-        return masked
-    X = X.tocoo()
-    cells = np.append(X.row.astype(np.int64) * X.shape[1] + X.col, rows * X.shape[1] + columns)
-    values = np.append(X.data, np.full(len(rows), np.nan, X.dtype))
-    last = len(cells) - 1 - np.unique(cells[::-1], return_index=True)[1]  # a held-out cell comes after its value
-    where = (cells[last] // X.shape[1], cells[last] % X.shape[1])
-    return sparse.csr_array((values[last], where), X.shape)
+    if sparse.issparse(X):
+        missing = sparse.csr_array((np.full(len(rows), np.nan, X.dtype), (rows, columns)), X.shape)
+        return sparse.csr_array(X) + missing
+    masked = np.array(X)
+    masked[rows, columns] = np.nan
+    return masked
 
 
-def predict(
-    X: Any, k: int, fold: int, n_folds: int, *, speckle: int, seed: int, n_init: int, max_iter: int, tol: float
-) -> Speckled:
-    """Fit rank k without the cells of a fold, and compare these; `speckle` says which cells, `seed` the start."""
-    rows, columns = held_out(X, fold, n_folds, speckle)
+def predict(X: Matrix, model: NMF, fold: int, n_folds: int, seed: int) -> Outcome:
+    """Fit without the cells of a fold, and return the error of predicting them; `seed` decides which cells."""
+    rows, columns = held_out(X, fold, n_folds, seed)
     begin = time.perf_counter()
-    model = NMF(k, missing="mask", n_init=n_init, max_iter=max_iter, tol=tol, random_state=seed)
     with alone():
         Z = model.fit_transform(without(X, rows, columns))
-    V = model.components_
+    V, block = model.components_, _BLOCK // model.n_components
     wrong, size = 0.0, norm2(X) / (X.shape[0] * X.shape[1])
-    for i in range(0, len(rows), _BLOCK // k):
-        here = slice(i, i + _BLOCK // k)
+    for i in range(0, len(rows), block):
+        here = slice(i, i + block)
         cells = np.asarray(X[rows[here], columns[here]], dtype=np.float64).ravel()
         wrong += float(np.sum((cells - np.einsum("ij,ji->i", Z[rows[here]], V[:, columns[here]])) ** 2)) / len(rows)
     error = wrong / size if size > 0 else float(wrong > 0)
-    return Speckled(error, model.n_iter_, time.perf_counter() - begin, V.astype(np.float32))
+    return Outcome(error, model.n_iter_, time.perf_counter() - begin, V.astype(np.float32))

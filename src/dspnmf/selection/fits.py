@@ -1,0 +1,123 @@
+"""The fits of a search, shared out among processes.
+
+Fits of one rank, label weight and fold are a path of rising alpha: each begins where the one before ended.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from dspnmf._threads import alone
+from dspnmf._typing import Array, Matrix
+from dspnmf.estimators.dspnmf import DSPNMF
+from dspnmf.estimators.nmf import NMF
+from dspnmf.selection.candidates import Candidate, Weights
+from dspnmf.selection.held_out_cells import predict
+from dspnmf.selection.held_out_rows import Fold, Labels, Scoring
+from dspnmf.selection.results import Outcome
+
+
+def path(X: Matrix, y: Labels, alphas: Array, first: DSPNMF) -> Iterator[tuple[DSPNMF, Array]]:
+    """Models and their codes for rising alphas: the first from its own start, each other from where the last ended.
+
+    Components go on at unit length, as they nearly have where both X and XX' are met (Theorem 2 of the paper).
+    """
+    W = H = None
+    for alpha in alphas:
+        model = clone(first).set_params(alpha=float(alpha))
+        if W is not None and W.any():
+            model.set_params(init="custom", n_init=1)
+            Z = model.fit_transform(X, y, W=W, H=H)
+            model.set_params(init=first.init, n_init=first.n_init)
+        else:
+            Z = model.fit_transform(X, y)
+        length = np.linalg.norm(model.components_, axis=1)
+        W, H = Z * length, model.components_ / np.where(length > 0, length, 1.0)[:, None]
+        yield model, Z
+
+
+def scored_path(X: Matrix, y: Labels, fold: Fold, alphas: Array, first: DSPNMF, scoring: Scoring) -> list[Outcome]:
+    """Every fit of a path on the training rows of a fold, scored on the rows held out: codes come from `transform`."""
+    train, test = X[fold.train], X[fold.test]
+    outcomes = []
+    with alone():
+        score = scoring.of_fold(train, test, fold)
+        begin = time.perf_counter()
+        for model, Z in path(train, None if y is None else y[fold.train], alphas, first):
+            seconds = time.perf_counter() - begin
+            value = score(Z, model.transform(test))
+            outcomes.append(Outcome(value, model.n_iter_, seconds, model.components_.astype(np.float32)))
+            begin = time.perf_counter()
+    return outcomes
+
+
+class Fits(NamedTuple):
+    """Data, folds, and what all fits have in common. Everything random follows from the seeds."""
+
+    X: Matrix
+    y: Labels
+    folds: list[Fold]
+    seeds: list[int]  # of the starts, one for every fold
+    model: DSPNMF  # with the parameters that all fits share
+    n_jobs: int | None
+
+    def of_ranks(self, ranks: NDArray[np.intp], cell_seed: int) -> list[list[Outcome]]:
+        """How well each rank predicts held-out cells: ranks x folds."""
+        shared = {name: getattr(self.model, name) for name in ("n_init", "max_iter", "tol")}
+        n_folds = max(len(self.folds), 2)  # some cells must be left to fit
+        return self._all(
+            [
+                delayed(predict)(
+                    self.X, NMF(int(k), missing="mask", random_state=seed, **shared), fold, n_folds, cell_seed
+                )
+                for k in ranks
+                for fold, seed in enumerate(self.seeds)
+            ]
+        )
+
+    def of_candidates(
+        self, ranks: NDArray[np.intp], label_weights: Weights, alphas: Array, scoring: Scoring
+    ) -> tuple[list[Candidate], list[list[Outcome]]]:
+        """Every candidate, simplest first, and its outcomes in the folds."""
+        settings = list(product(map(int, ranks), map(float, np.unique(label_weights))))
+        paths = self._all(
+            [
+                delayed(scored_path)(self.X, self.y, fold, alphas, self._first(*setting, seed), scoring)
+                for setting in settings
+                for fold, seed in zip(self.folds, self.seeds, strict=True)
+            ]
+        )  # settings x folds x alphas
+        outcomes = [list(at_one_alpha) for of_setting in paths for at_one_alpha in zip(*of_setting, strict=True)]
+        return [Candidate(*setting, float(alpha)) for setting in settings for alpha in alphas], outcomes
+
+    def of_all_rows(self, choice: Candidate, alphas: Array, seed: int) -> tuple[DSPNMF, Array]:
+        """The model and codes of the choice on all rows, at the end of its path."""
+        alphas = alphas[alphas <= choice.alpha]
+        steps = path(self.X, self.y, alphas, self._first(choice.n_components, choice.label_weight, seed))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # only the last fit is the result
+            for _ in alphas[:-1]:
+                next(steps)
+        return next(steps)
+
+    def _first(self, k: int, label_weight: float, seed: int) -> DSPNMF:
+        """The model that a path begins with."""
+        return clone(self.model).set_params(n_components=k, label_weight=label_weight, random_state=seed)
+
+    def _all(self, tasks: list[Any]) -> list[list[Any]]:
+        """Results of all tasks, fold by fold; the last tasks, whose ranks are largest, are begun first."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # `mean_n_iter` says it, once for all folds
+            found = list(Parallel(n_jobs=self.n_jobs)(reversed(tasks)))[::-1]
+        size = len(self.folds)
+        return [found[i : i + size] for i in range(0, len(found), size)]
