@@ -76,7 +76,7 @@ def stability(runs: Sequence[ArrayLike], *, reference: int = 0) -> Array:
 
 
 def agreement(runs: Sequence[ArrayLike]) -> float:
-    """Score how similar several fits are (`runs` as in `stability`): the mean cosine of partners, over all pairs of fits.
+    """Score how similar several fits are (`runs` as in `stability`): the mean cosine of partners over all pairs.
 
     Examples
     --------
