@@ -1,4 +1,4 @@
-"""The program of the child process: opens one file with SciPy or h5py, lists its arrays and sends them.
+"""The program of the child process: opens one file with NumPy, SciPy or h5py, lists its arrays and sends them.
 
 Run as a script with the kind of the file and its path. A request is a line of JSON: "list" or "read", the name of an
 array, and the bytes it may take. The answer is a line of JSON, which says what arrays follow, and their bytes. Memory
@@ -12,12 +12,13 @@ import importlib
 import json
 import sys
 import time
+import zipfile
 from contextlib import suppress
 from itertools import islice
 from math import prod
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +33,48 @@ _CLASSES = {"double": "<f8", "single": "<f4", "logical": "|b1", "sparse": "<f8"}
 _CLASSES |= {f"{sign}int{bits}": f"<{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _FOREIGN = "is in another file, which is not opened. Save plain numbers in one file."
 _SPARSE, _SPARSE_MATLAB = ("data", "indices", "indptr"), ("data", "ir", "jc")
+_SPARSE_NPZ = "sparse matrix"
 _CATEGORIES, _MASKED = ("codes", "categories"), ("values", "mask")
 
 Facts: TypeAlias = dict[str, Any]  # about an array: the fields of `named_arrays.ArrayInfo`
 Parts: TypeAlias = dict[str, NDArray[Any]]  # "data", and of a sparse array "indices" and "indptr"
+
+
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """What a .npy file says of its array: its shape, whether its columns come first, and its type."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    return readers[np.lib.format.read_magic(file)](file, max_header_size=2**16)
+
+
+class NumpyArchive:
+    """A .npz file, through ``numpy.load``; what ``scipy.sparse.save_npz`` wrote is listed as one more array."""
+
+    def __init__(self, numpy: ModuleType, path: str) -> None:
+        self._numpy, self._path = numpy, path
+
+    def arrays(self) -> dict[str, Facts]:
+        """Its arrays; those of Python objects are listed, but never read."""
+        found: dict[str, Facts] = {}
+        with zipfile.ZipFile(self._path) as archive:
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as file:
+                        shape, _, dtype = npy_header(file)
+                    kind = "text" if dtype.kind in "SU" else dtype.str
+                    size = prod(shape) * dtype.itemsize
+                    found[name.removesuffix(".npy")] = {"shape": shape, "dtype": kind, "size": size}
+        if found.keys() >= {"format", "shape", "data"}:
+            size = 3 * sum(part["size"] for part in found.values())
+            shape = self._numpy.load(self._path)["shape"].ravel().tolist()
+            found[_SPARSE_NPZ] = found.pop("data") | {"shape": shape, "size": size, "sparse": "csr"}
+        return found
+
+    def read(self, name: str) -> Parts | list[str]:
+        """An array of numbers or texts."""
+        if name == _SPARSE_NPZ:
+            return _parts(importlib.import_module("scipy.sparse").load_npz(self._path).tocsr())
+        found = self._numpy.load(self._path)[name]
+        return [_text(value) for value in found.ravel().tolist()] if found.dtype.kind in "SU" else {"data": found}
 
 
 class MatlabFile:
@@ -223,7 +262,8 @@ def allow(size: int) -> None:
             resource.setrlimit(limit, (value if most < 0 else min(value, most), most))
 
 
-KINDS: dict[str, tuple[str, type[MatlabFile | MatrixMarketFile | Hdf5File]]] = {
+KINDS: dict[str, tuple[str, type[NumpyArchive | MatlabFile | MatrixMarketFile | Hdf5File]]] = {
+    "npz": ("numpy", NumpyArchive),
     "matlab": ("scipy.io", MatlabFile),
     "matrix_market": ("scipy.io", MatrixMarketFile),
     "hdf5": ("h5py", Hdf5File),

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf.io.columns import positions, texts
 from dspnmf.io.errors import library, parsing, quoted, refused
 from dspnmf.io.limits import check_array, check_size
-from dspnmf.io.names import positions, texts
 from dspnmf.io.table import Options, Table
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".tif", ".tiff", ".bmp")

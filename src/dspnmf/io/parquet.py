@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.columns import roles_of, table_of_columns
+from dspnmf.io.columns import roles_of, table_of_columns, texts, whole
 from dspnmf.io.errors import library, parsing, quoted, refused
 from dspnmf.io.limits import check_array
-from dspnmf.io.names import texts, whole
 from dspnmf.io.table import Options, Table
 
 if TYPE_CHECKING:
