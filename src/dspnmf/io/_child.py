@@ -46,11 +46,15 @@ def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return readers[np.lib.format.read_magic(file)](file, max_header_size=2**16)
 
 
-class NumpyArchive:
-    """A .npz file, through ``numpy.load``; what ``scipy.sparse.save_npz`` wrote is listed as one more array."""
+class _File:
+    """A file, and the library that reads it."""
 
-    def __init__(self, numpy: ModuleType, path: str) -> None:
-        self._numpy, self._path = numpy, path
+    def __init__(self, library: ModuleType, path: str) -> None:
+        self._library, self._path = library, path
+
+
+class NumpyArchive(_File):
+    """A .npz file, through ``numpy.load``; what ``scipy.sparse.save_npz`` wrote is listed as one more array."""
 
     def arrays(self) -> dict[str, Facts]:
         """Its arrays; those of Python objects are listed, but never read."""
@@ -65,7 +69,7 @@ class NumpyArchive:
                     found[name.removesuffix(".npy")] = {"shape": shape, "dtype": kind, "size": size}
         if found.keys() >= {"format", "shape", "data"}:
             size = 3 * sum(part["size"] for part in found.values())
-            shape = self._numpy.load(self._path)["shape"].ravel().tolist()
+            shape = self._library.load(self._path)["shape"].ravel().tolist()
             found[_SPARSE_NPZ] = found.pop("data") | {"shape": shape, "size": size, "sparse": "csr"}
         return found
 
@@ -73,20 +77,17 @@ class NumpyArchive:
         """An array of numbers or texts."""
         if name == _SPARSE_NPZ:
             return _parts(importlib.import_module("scipy.sparse").load_npz(self._path).tocsr())
-        found = self._numpy.load(self._path)[name]
+        found = self._library.load(self._path)[name]
         return [_text(value) for value in found.ravel().tolist()] if found.dtype.kind in "SU" else {"data": found}
 
 
-class MatlabFile:
+class MatlabFile(_File):
     """A MATLAB file of version 4 to 7.2, through ``scipy.io``."""
-
-    def __init__(self, io: ModuleType, path: str) -> None:
-        self._io, self._path = io, path
 
     def arrays(self) -> dict[str, Facts]:
         """Its variables; cells, structures, texts, functions and objects are listed, but never read."""
         found = {}
-        for name, shape, kind in self._io.whosmat(self._path, appendmat=False):
+        for name, shape, kind in self._library.whosmat(self._path, appendmat=False):
             found[name] = {"shape": shape, "dtype": _CLASSES.get(kind, kind), "size": 8 * prod(shape)}
             if kind == "sparse":
                 found[name] |= {"sparse": "csc", "size": 0}
@@ -94,20 +95,17 @@ class MatlabFile:
 
     def read(self, name: str) -> Parts:
         """A variable of numbers; SciPy returns whole numbers in the narrow type they are stored in."""
-        value = self._io.loadmat(self._path, appendmat=False, variable_names=[name])[name]
+        value = self._library.loadmat(self._path, appendmat=False, variable_names=[name])[name]
         single = self.arrays()[name]["dtype"] == "<f4" and value.dtype.kind in "iuf"
         return _parts(value.astype("f4") if single else value)
 
 
-class MatrixMarketFile:
+class MatrixMarketFile(_File):
     """A Matrix Market file, through ``scipy.io``."""
-
-    def __init__(self, io: ModuleType, path: str) -> None:
-        self._io, self._path = io, path
 
     def arrays(self) -> dict[str, Facts]:
         """Its only matrix."""
-        rows, columns, entries, form, field, symmetry = self._io.mminfo(self._path)
+        rows, columns, entries, form, field, symmetry = self._library.mminfo(self._path)
         if symmetry != "general":
             self._check_symmetric(rows, columns, symmetry, dense=form == "array")
         facts = {"shape": [rows, columns], "dtype": "<c16" if field == "complex" else "<f8", "size": 8 * rows * columns}
@@ -127,7 +125,7 @@ class MatrixMarketFile:
     def read(self, name: str) -> Parts:
         """Its matrix."""
         importlib.import_module("threadpoolctl").threadpool_limits(1)  # every thread takes a share of the memory
-        return _parts(self._io.mmread(self._path))
+        return _parts(self._library.mmread(self._path))
 
 
 class Hdf5File:

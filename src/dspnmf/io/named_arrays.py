@@ -47,9 +47,8 @@ class ArrayInfo:
         if isinstance(self.dtype, np.dtype) and self.dtype.hasobject:
             raise refused(path, f"{quoted(name)} holds Python objects, which are never loaded. Save plain numbers.")
         if not self.real:
-            raise refused(
-                path, f"{quoted(name)} holds {quoted(self.dtype)}, but must hold real numbers. Save float32 or float64."
-            )
+            what = f"{quoted(name)} holds {quoted(self.dtype)}, but must hold real numbers"
+            raise refused(path, f"{what}. Save float32 or float64.")
 
 
 def table_of_arrays(
@@ -130,12 +129,9 @@ def _labels(
 def check_matrix(path: Path, shape: tuple[int, ...], name: str) -> None:
     """Refuse all but samples x features, at least one of each."""
     if len(shape) != 2:
+        what = f"{quoted(name)} has shape {shape}, but must have two dimensions, samples x features."
         fix = " Save it as X.reshape(len(X), -1) for pictures, X.reshape(-1, X.shape[-1]) for a scene."
-        raise refused(
-            path,
-            f"{quoted(name)} has shape {shape}, but must have two dimensions, samples x features."
-            f"{fix * (len(shape) > 2)}",
-        )
+        raise refused(path, what + fix * (len(shape) > 2))
     if 0 in shape:
         raise refused(path, f"{quoted(name)} has shape {shape}: there is nothing in it. Check how it was made.")
 
