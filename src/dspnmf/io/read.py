@@ -142,9 +142,8 @@ def read(
             raise
         raise ReadError(f"{error} {hint}") from error
     except OSError as error:
-        raise refused(
-            path, f"it cannot be read ({plain(error.strerror or error)}). Check the file and its permissions."
-        ) from error
+        what = f"it cannot be read ({plain(error.strerror or error)})"
+        raise refused(path, f"{what}. Check the file and its permissions.") from error
 
 
 def _format(path: Path) -> _Format:

@@ -18,9 +18,7 @@ from dspnmf.io.columns import texts, whole
 from dspnmf.io.errors import parsing, plain, refused
 from dspnmf.io.limits import FREE, RATIO, amount, check_size, memory
 
-_MISSING = frozenset(
-    ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "?")
-)  # fmt: skip
+_MISSING = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "?"))
 _NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE)
 
 Row = tuple[int, list[str]]  # the number of its first line, and its cells

@@ -69,11 +69,9 @@ def _write_csv(path: Path, Z: NDArray[Any], index: Names, index_name: str, names
         file.write((delimiter.join(_cell(name) for name in [index_name, *names]) + "\n").encode())
         for lo in range(0, len(index), _ROWS):
             block = np.asarray(Z[lo : lo + _ROWS])  # Python is faster; NumPy knows how few digits float32 needs
-            rows = (
-                [map(repr, row) for row in block.tolist()] if block.dtype == np.float64 else block.astype(str).tolist()
-            )
+            rows = block.tolist() if block.dtype == np.float64 else block.astype(str).tolist()
             named = zip(index[lo : lo + _ROWS], rows, strict=True)
-            lines = (delimiter.join([_cell(str(name)), *numbers]) + "\n" for name, numbers in named)
+            lines = (delimiter.join([_cell(str(name)), *map(str, row)]) + "\n" for name, row in named)
             file.write("".join(lines).encode())
 
 
