@@ -28,7 +28,7 @@ from scipy import sparse
 
 Content = bytes | dict[str, bytes]
 ROWS, COLUMNS = 12, 5
-CHILD = (".h5", ".h5ad", ".mat", ".mtx", ".mtx.gz")  # read in a child process
+CHILD = (".npz", ".h5", ".h5ad", ".mat", ".mtx", ".mtx.gz")  # read in a child process
 
 
 def damaged_files(count: int, seed: int = 0) -> Iterator[tuple[str, Content]]:

@@ -66,7 +66,7 @@ def test_npz(tmp_path: Path) -> None:
         read(tmp_path / "x.npz")
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "dia", "bsr"])
 @pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
 def test_sparse_npz(tmp_path: Path, form: str, make: Callable[[Any], Any]) -> None:
     """What scipy.sparse.save_npz writes becomes a CSR array and is never made dense."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dspnmf.io import ReadError, Table, read, text
+from dspnmf.io import ReadError, Table, read, text, text_large
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -141,6 +141,9 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
         ),
         ("a;b\n1,5;2\n1.5;3\n2,5;3\n", {}, "line 3, column 'a': '1.5' is not a number"),
         ("a,b\n1,\xe9\n".encode("latin1"), {}, "it is not UTF-8 text, at line 2, byte 3 (0xe9)"),
+        ("a,b\n1,\xfc".encode() + b"\xe9,2\n", {}, "it is not UTF-8 text, at line 2, byte 5 (0xe9)"),
+        ("a,b\n1,\xfc\n".encode()[:-2], {}, "it is not UTF-8 text, at line 2, byte 3 (0xc3)"),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], {}, "it begins as UTF-16 text, but is not, or is cut off"),
         ("a,b\n1,2\n\0", {}, "line 3 has a zero byte"),
         ("", {}, "it is empty"),
         ("\n\n# nothing\n", {}, "it has no rows"),
@@ -153,7 +156,7 @@ def test_quoted_text_is_verbatim(tmp_path: Path) -> None:
         ("a,b\n1,2\n", {"label": "a", "index": "a"}, "index and label both name the column 'a'"),
         ("a,b\n1,2\n", {"delimiter": "ab"}, "delimiter='ab' must be one character"),
         ("a,b\n1,2\n", {"variable": "X"}, "variable='X' means nothing for a text file"),
-        (b"PAR1\x15\x00", {}, "It begins like a Parquet file: should its name end in .parquet?"),
+        (b"PAR1\x15\x00", {}, "It begins like a .parquet file: should its name end so?"),
     ],
 )
 def test_errors_name_the_place(tmp_path: Path, content: str | bytes, options: dict[str, Any], says: str) -> None:
@@ -202,14 +205,26 @@ def test_one_long_text_does_not_widen_all(tmp_path: Path) -> None:
     assert found.index[1] == "0"
 
 
-def test_quick_and_exact_ways_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_far_down_name_the_line(tmp_path: Path) -> None:
+    """A text or a short row hundreds of rows below the first is named; gaps and texts above it are read."""
+    content = "id,a,b,note\n" + "".join(f"s{i},{i / 7},{'' if i % 3 else i},t{i % 2}\n" for i in range(500))
+    found = table(tmp_path, content)
+    assert found.X[:, 0].tolist() == [i / 7 for i in range(500)]
+    assert np.isnan(found.X[:, 1]).tolist() == [i % 3 > 0 for i in range(500)]
+    assert found.index[-1] == "s499"
+    assert found.columns["note"].tolist() == ["t0", "t1"] * 250
+    assert "line 502, column 'a': 'oops' is not a number" in refusal(tmp_path, content + "t,oops,1,x\n")
+    assert "line 502 has 2 cells" in refusal(tmp_path, content + "t,1\n")
+
+
+def test_large_files_are_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyArrow and the exact way read the same, and where it fails the error is the exact one."""
     content = "id,a,b,note\n" + "".join(f"s{i},{i / 7},{'' if i % 3 else i},t{i % 2}\n" for i in range(500))
     exact = table(tmp_path, content)
-    monkeypatch.setattr(text, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text_large, "_WORTHWHILE", 0)
     seen = []
-    way = text._quickly
-    monkeypatch.setattr(text, "_quickly", lambda *given: seen.append(way(*given)) or seen[-1])
+    way = text_large.read_large
+    monkeypatch.setattr(text, "read_large", lambda *given: seen.append(way(*given)) or seen[-1])
     fast = table(tmp_path, content)
     assert seen[-1] is not None
     assert np.array_equal(fast.X, exact.X, equal_nan=True)
@@ -217,12 +232,11 @@ def test_quick_and_exact_ways_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert fast.columns["note"].tolist() == exact.columns["note"].tolist()
     assert "line 502, column 'a': 'oops' is not a number" in refusal(tmp_path, content + "t,oops,1,x\n")
     assert "line 502 has 2 cells" in refusal(tmp_path, content + "t,1\n")
-    assert seen[-2:] == [None, None]
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read without PyArrow, whatever their size."""
-    monkeypatch.setattr(text, "_WORTHWHILE", 0)
+    monkeypatch.setattr(text_large, "_WORTHWHILE", 0)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert table(tmp_path, "a,b\n1,2\n3,4\n").X.tolist() == X
 

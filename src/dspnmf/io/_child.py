@@ -1,4 +1,4 @@
-"""The program of the child process: opens one file with SciPy or h5py, lists its arrays and sends them.
+"""The program of the child process: opens one file with NumPy, SciPy or h5py, lists its arrays and sends them.
 
 Run as a script with the kind of the file and its path. A request is a line of JSON: "list" or "read", the name of an
 array, and the bytes it may take. The answer is a line of JSON, which says what arrays follow, and their bytes. Memory
@@ -12,12 +12,13 @@ import importlib
 import json
 import sys
 import time
+import zipfile
 from contextlib import suppress
 from itertools import islice
 from math import prod
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,22 +33,61 @@ _CLASSES = {"double": "<f8", "single": "<f4", "logical": "|b1", "sparse": "<f8"}
 _CLASSES |= {f"{sign}int{bits}": f"<{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _FOREIGN = "is in another file, which is not opened. Save plain numbers in one file."
 _SPARSE, _SPARSE_MATLAB = ("data", "indices", "indptr"), ("data", "ir", "jc")
+_SPARSE_NPZ = "sparse matrix"
 _CATEGORIES, _MASKED = ("codes", "categories"), ("values", "mask")
 
 Facts: TypeAlias = dict[str, Any]  # about an array: the fields of `named_arrays.ArrayInfo`
 Parts: TypeAlias = dict[str, NDArray[Any]]  # "data", and of a sparse array "indices" and "indptr"
 
 
-class MatlabFile:
-    """A MATLAB file of version 4 to 7.2, through ``scipy.io``."""
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """What a .npy file says of its array: its shape, whether its columns come first, and its type."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    return readers[np.lib.format.read_magic(file)](file, max_header_size=2**16)
 
-    def __init__(self, io: ModuleType, path: str) -> None:
-        self._io, self._path = io, path
+
+class _File:
+    """A file, and the library that reads it."""
+
+    def __init__(self, library: ModuleType, path: str) -> None:
+        self._library, self._path = library, path
+
+
+class NumpyArchive(_File):
+    """A .npz file, through ``numpy.load``; what ``scipy.sparse.save_npz`` wrote is listed as one more array."""
+
+    def arrays(self) -> dict[str, Facts]:
+        """Its arrays; those of Python objects are listed, but never read."""
+        found: dict[str, Facts] = {}
+        with zipfile.ZipFile(self._path) as archive:
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as file:
+                        shape, _, dtype = npy_header(file)
+                    kind = "text" if dtype.kind in "SU" else dtype.str
+                    size = prod(shape) * dtype.itemsize
+                    found[name.removesuffix(".npy")] = {"shape": shape, "dtype": kind, "size": size}
+        if found.keys() >= {"format", "shape", "data"}:
+            size = 3 * sum(part["size"] for part in found.values())
+            shape = self._library.load(self._path)["shape"].ravel().tolist()
+            found[_SPARSE_NPZ] = found.pop("data") | {"shape": shape, "size": size, "sparse": "csr"}
+        return found
+
+    def read(self, name: str) -> Parts | list[str]:
+        """An array of numbers or texts."""
+        if name == _SPARSE_NPZ:
+            return _parts(importlib.import_module("scipy.sparse").load_npz(self._path).tocsr())
+        found = self._library.load(self._path)[name]
+        return [_text(value) for value in found.ravel().tolist()] if found.dtype.kind in "SU" else {"data": found}
+
+
+class MatlabFile(_File):
+    """A MATLAB file of version 4 to 7.2, through ``scipy.io``."""
 
     def arrays(self) -> dict[str, Facts]:
         """Its variables; cells, structures, texts, functions and objects are listed, but never read."""
         found = {}
-        for name, shape, kind in self._io.whosmat(self._path, appendmat=False):
+        for name, shape, kind in self._library.whosmat(self._path, appendmat=False):
             found[name] = {"shape": shape, "dtype": _CLASSES.get(kind, kind), "size": 8 * prod(shape)}
             if kind == "sparse":
                 found[name] |= {"sparse": "csc", "size": 0}
@@ -55,20 +95,17 @@ class MatlabFile:
 
     def read(self, name: str) -> Parts:
         """A variable of numbers; SciPy returns whole numbers in the narrow type they are stored in."""
-        value = self._io.loadmat(self._path, appendmat=False, variable_names=[name])[name]
+        value = self._library.loadmat(self._path, appendmat=False, variable_names=[name])[name]
         single = self.arrays()[name]["dtype"] == "<f4" and value.dtype.kind in "iuf"
         return _parts(value.astype("f4") if single else value)
 
 
-class MatrixMarketFile:
+class MatrixMarketFile(_File):
     """A Matrix Market file, through ``scipy.io``."""
-
-    def __init__(self, io: ModuleType, path: str) -> None:
-        self._io, self._path = io, path
 
     def arrays(self) -> dict[str, Facts]:
         """Its only matrix."""
-        rows, columns, entries, form, field, symmetry = self._io.mminfo(self._path)
+        rows, columns, entries, form, field, symmetry = self._library.mminfo(self._path)
         if symmetry != "general":
             self._check_symmetric(rows, columns, symmetry, dense=form == "array")
         facts = {"shape": [rows, columns], "dtype": "<c16" if field == "complex" else "<f8", "size": 8 * rows * columns}
@@ -88,7 +125,7 @@ class MatrixMarketFile:
     def read(self, name: str) -> Parts:
         """Its matrix."""
         importlib.import_module("threadpoolctl").threadpool_limits(1)  # every thread takes a share of the memory
-        return _parts(self._io.mmread(self._path))
+        return _parts(self._library.mmread(self._path))
 
 
 class Hdf5File:
@@ -223,7 +260,8 @@ def allow(size: int) -> None:
             resource.setrlimit(limit, (value if most < 0 else min(value, most), most))
 
 
-KINDS: dict[str, tuple[str, type[MatlabFile | MatrixMarketFile | Hdf5File]]] = {
+KINDS: dict[str, tuple[str, type[NumpyArchive | MatlabFile | MatrixMarketFile | Hdf5File]]] = {
+    "npz": ("numpy", NumpyArchive),
     "matlab": ("scipy.io", MatlabFile),
     "matrix_market": ("scipy.io", MatrixMarketFile),
     "hdf5": ("h5py", Hdf5File),

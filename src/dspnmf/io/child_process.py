@@ -1,4 +1,4 @@
-"""Files opened in a child process, because damaged ones can crash or hang SciPy's and HDF5's readers.
+"""Files opened in a child process, because damaged ones can crash or hang the libraries that read them.
 
 `_child.py` runs there and lists or sends arrays; this module starts it, and trusts nothing it sends: a crash, a
 timeout, too much memory or something else than the announced arrays become a `ReadError`.
@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf.io import _child
+from dspnmf.io.columns import texts
 from dspnmf.io.errors import ReadError, library, plain, quoted, refused
-from dspnmf.io.limits import check_array
+from dspnmf.io.limits import IN_MEMORY, check_array, check_size
 from dspnmf.io.named_arrays import Array, ArrayInfo, sparse_array
-from dspnmf.io.names import texts
 
 _WAIT = 60.0  # seconds on the clock for a request, and more for the bytes it asks for
 
@@ -69,8 +69,14 @@ class ChildProcess:
             raise self._failed("") from error
 
     def load(self, name: str) -> Array:
-        """One array: numbers or texts, or a CSR array."""
+        """One array: numbers or texts, or a CSR array; above 1 GiB of HDF5 a dataset, whose file stays open."""
         info = self.arrays[name]
+        if self._kind == "hdf5" and info.size > IN_MEMORY and info.real and not info.sparse:
+            check_array(self.path, info.shape, 0)
+            dataset = library("h5py", "files", self.path).File(self.path, "r")[name]
+            chunk = prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+            check_size(self.path, chunk, f"chunks of {dataset.chunks} numbers")
+            return dataset
         if info.dtype != "text":
             info.check_real(self.path, name)
         check_array(self.path, info.shape, info.size)

@@ -1,8 +1,9 @@
-"""Columns with names, as text files and Parquet have them: which are features, which is the index, which the labels."""
+"""Names of rows and columns, and which columns of a text file or Parquet are features, the index and the labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,65 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.errors import quoted, refused, some
-from dspnmf.io.names import distinct, find, numbered, texts
+from dspnmf.io.errors import plain, quoted, refused, some
 from dspnmf.io.table import Options, Table
+
+_WIDE = 2**26  # bytes an array of texts may have when all are as wide as the widest
+_COMPARED = 2000
+
+
+def numbered(n: int) -> NDArray[np.str_]:
+    """Names of rows that have none: their numbers."""
+    return np.arange(n).astype(f"U{len(str(max(n - 1, 0)))}")
+
+
+def positions(m: int) -> NDArray[np.str_]:
+    """Names of features that have none, as scikit-learn makes them: x0, x1, ..."""
+    return np.char.add("x", numbered(m))
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Unique names: an empty one becomes its position, a second "a" becomes "a.1"."""
+    names = [name or f"x{at}" for at, name in enumerate(names)]
+    taken, again, chosen = set(names), dict.fromkeys(names, 0), []
+    for name in names:
+        new = name
+        while again[name] and new in taken:
+            new = f"{name}.{again[name]}"
+            again[name] += 1
+        again[name] = again[name] or 1
+        taken.add(new)
+        chosen.append(new)
+    return chosen
+
+
+def texts(values: Sequence[str]) -> NDArray[Any]:
+    """An array of texts; of objects where one long text would make all others as wide."""
+    width = max(map(len, values), default=0)
+    return np.array(values, dtype=f"U{max(width, 1)}" if 4 * width * len(values) <= _WIDE else object)
+
+
+def whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as integers: labels, mostly."""
+    if values.dtype.kind == "f":
+        exact = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.floor(values))
+    else:
+        exact = values < 2**63 if values.dtype.kind in "iu" else np.False_
+    return values.astype(np.int64) if exact.all() else values
+
+
+def find(path: Path, name: str, names: Sequence[str], what: str, option: str) -> int:
+    """Where a name is; it must be there, and once."""
+    found = [at for at, other in enumerate(names) if other == name]
+    if not found:
+        close = difflib.get_close_matches(plain(name), names[:_COMPARED], n=3, cutoff=0.6)
+        hint = f"Its {what}s: {some(names)}." if names else f"It has no {what}s."
+        hint = f"Is it {' or '.join(map(quoted, close))}?" if close else hint
+        raise refused(path, f"it has no {what} {quoted(name)}. {hint} Correct {option}.")
+    if len(found) > 1:
+        where = " and ".join(str(at + 1) for at in found[:3])
+        raise refused(path, f"{option}={quoted(name)} is ambiguous: {what}s {where} have that name. Rename one.")
+    return found[0]
 
 
 @dataclass(frozen=True)
@@ -58,8 +115,10 @@ def table_of_columns(
     if not features:
         raise refused(path, f"it has no column of numbers, only {some(known)}. Check the file and its delimiter.")
     index = roles.index
-    if index is None and 0 in others and 0 not in roles.others and _identifies(others[0]):
-        index = 0
+    if index is None and 0 in others and 0 not in roles.others:
+        first = others[0].tolist()  # it is the index if it is text that names every row, each differently
+        if len(set(first)) == len(first) and all(isinstance(name, str) and name.strip() for name in first):
+            index = 0
     return Table(
         X=X,
         features=texts([known[column] for column in features]),
@@ -68,9 +127,3 @@ def table_of_columns(
         columns={known[column]: values for column, values in others.items() if column != index},
         label=None if roles.label is None else known[roles.label],
     )
-
-
-def _identifies(column: NDArray[Any]) -> bool:
-    """Whether a column is text that names every row, each differently."""
-    values = column.tolist()
-    return all(isinstance(value, str) and value.strip() for value in values) and len(set(values)) == len(values)

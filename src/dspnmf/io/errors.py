@@ -59,9 +59,8 @@ def parsing(path: Path, what: str) -> Iterator[None]:
         raise refused(path, "reading it takes more memory than there is. Use a smaller file.") from error
     except Exception as error:
         reason = plain(next(iter(str(error).strip().splitlines()), "")).rstrip(".") or type(error).__name__
-        raise refused(
-            path, f"it is not a readable {what} ({reason}). Check that it is complete, or make it again."
-        ) from error
+        fix = "Check that it is complete, or make it again."
+        raise refused(path, f"it is not a readable {what} ({reason}). {fix}") from error
 
 
 def library(name: str, extra: str, path: Path) -> ModuleType:

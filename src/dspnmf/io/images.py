@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf.io.columns import positions, texts
 from dspnmf.io.errors import library, parsing, quoted, refused
 from dspnmf.io.limits import check_array, check_size
-from dspnmf.io.names import positions, texts
 from dspnmf.io.table import Options, Table
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".tif", ".tiff", ".bmp")
@@ -24,9 +24,8 @@ def read_images(path: Path, options: Options) -> Table:
     relative = [file.relative_to(path) for file in path.rglob("*") if file.suffix.lower() in SUFFIXES]
     shown = sorted(file.as_posix() for file in relative if not any(part.startswith(".") for part in file.parts))
     if not shown:
-        raise refused(
-            path, f"there is no image in this folder ({', '.join(SUFFIXES)}). Name another folder, or a file."
-        )
+        what = f"there is no image in this folder ({', '.join(SUFFIXES)})"
+        raise refused(path, f"{what}. Name another folder, or a file.")
     folders = [Path(name).parent.as_posix() for name in shown]
     if "." in folders and len(set(folders)) > 1:
         raise refused(path, "some images are in sub-folders and some are not. Put all into sub-folders, or none.")

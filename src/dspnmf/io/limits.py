@@ -56,11 +56,7 @@ def memory() -> int:
 
 
 def amount(count: int) -> str:
-    """Bytes in words.
-
-    >>> amount(3_000_000_000)
-    '3 GB'
-    """
+    """Bytes in words: 3 GB."""
     for power, unit in ((24, "YB"), (21, "ZB"), (18, "EB"), (15, "PB"), (12, "TB"), (9, "GB"), (6, "MB")):
         if count >= 10**power:
             return f"{count / 10**power:,.3g} {unit}"

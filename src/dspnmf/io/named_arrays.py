@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf.io.columns import find, numbered, positions, whole
 from dspnmf.io.errors import parsing, quoted, refused
 from dspnmf.io.limits import check_array
-from dspnmf.io.names import find, numbered, positions, whole
 from dspnmf.io.table import Options, Table
 
 _SHOWN = 8
@@ -47,9 +47,8 @@ class ArrayInfo:
         if isinstance(self.dtype, np.dtype) and self.dtype.hasobject:
             raise refused(path, f"{quoted(name)} holds Python objects, which are never loaded. Save plain numbers.")
         if not self.real:
-            raise refused(
-                path, f"{quoted(name)} holds {quoted(self.dtype)}, but must hold real numbers. Save float32 or float64."
-            )
+            what = f"{quoted(name)} holds {quoted(self.dtype)}, but must hold real numbers"
+            raise refused(path, f"{what}. Save float32 or float64.")
 
 
 def table_of_arrays(
@@ -64,7 +63,10 @@ def table_of_arrays(
 
     With `scenes`, three dimensions are a scene of height x width x bands, whose pixels are the samples, line by line.
     """
-    name = _chosen(path, arrays, options, scenes=scenes)
+    variable, label = (  # HDF5 and Zarr list names without the slash of the root
+        name if name is None or name in arrays else name.strip("/") for name in (options.variable, options.label)
+    )
+    name = _chosen(path, arrays, variable, label, scenes=scenes)
     info, grid = arrays[name], None
     info.check_real(path, name)
     if scenes and len(info.shape) == 3 and 0 not in info.shape:
@@ -73,28 +75,27 @@ def table_of_arrays(
     else:
         check_matrix(path, info.shape, name)
         X = load(name)
-    label, columns = options.label, {}
-    if label is not None:
-        columns = {label: _labels(path, label, arrays[label], load, X.shape[0], grid)}
-    return Table(
-        as_float(X), positions(X.shape[1]), numbered(X.shape[0]), columns=columns, label=options.label, grid=grid
-    )
+    n, m = X.shape
+    columns = {} if label is None else {label: _labels(path, label, arrays[label], load, n, grid)}
+    return Table(as_float(X), positions(m), numbered(n), columns=columns, label=label, grid=grid)
 
 
-def _chosen(path: Path, arrays: Mapping[str, ArrayInfo], options: Options, *, scenes: bool) -> str:
+def _chosen(
+    path: Path, arrays: Mapping[str, ArrayInfo], variable: str | None, label: str | None, *, scenes: bool
+) -> str:
     """The array with the data: the one that is asked for, or the only one that can be it."""
-    if options.label is not None:
-        find(path, options.label, list(arrays), "array", "label")
-    if options.variable is not None:
-        find(path, options.variable, list(arrays), "array", "variable")
-        return options.variable
+    for option, name in (("label", label), ("variable", variable)):
+        if name is not None:
+            find(path, name, list(arrays), "array", option)
+    if variable is not None:
+        return variable
     if len(arrays) == 1:
         return next(iter(arrays))
     allowed = (2, 3) if scenes else (2,)
     able = {
         name: info.shape
         for name, info in arrays.items()
-        if info.real and len(info.shape) in allowed and 0 not in info.shape and name != options.label
+        if info.real and len(info.shape) in allowed and 0 not in info.shape and name != label
     }
     able = {name: shape for name, shape in able.items() if min(shape) > 1} or able
     cubes = [name for name, shape in able.items() if len(shape) == 3]
@@ -128,12 +129,9 @@ def _labels(
 def check_matrix(path: Path, shape: tuple[int, ...], name: str) -> None:
     """Refuse all but samples x features, at least one of each."""
     if len(shape) != 2:
+        what = f"{quoted(name)} has shape {shape}, but must have two dimensions, samples x features."
         fix = " Save it as X.reshape(len(X), -1) for pictures, X.reshape(-1, X.shape[-1]) for a scene."
-        raise refused(
-            path,
-            f"{quoted(name)} has shape {shape}, but must have two dimensions, samples x features."
-            f"{fix * (len(shape) > 2)}",
-        )
+        raise refused(path, what + fix * (len(shape) > 2))
     if 0 in shape:
         raise refused(path, f"{quoted(name)} has shape {shape}: there is nothing in it. Check how it was made.")
 

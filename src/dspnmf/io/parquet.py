@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.columns import roles_of, table_of_columns
+from dspnmf.io.columns import roles_of, table_of_columns, texts, whole
 from dspnmf.io.errors import library, parsing, quoted, refused
 from dspnmf.io.limits import check_array
-from dspnmf.io.names import texts, whole
 from dspnmf.io.table import Options, Table
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def read_parquet(path: Path, options: Options) -> Table:
         single = numeric and all(arrow.types.is_float32(kinds[at]) for at in numeric)
         X = np.empty((rows, len(numeric)), np.float32 if single else np.float64)
         for column, at in enumerate(numeric):
-            X[:, column] = _numbers(arrow, table.column(at))
+            X[:, column] = table.column(at).cast(arrow.float32() if single else arrow.float64(), safe=False).to_numpy()
         others = {
             at: _values(path, arrow, name, table.column(at), as_text=at == roles.index)
             for at, name in enumerate(names)
@@ -65,23 +64,16 @@ def _is_number(arrow: ModuleType, kind: pyarrow.DataType) -> bool:
     return any(test(kind) for test in (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal))
 
 
-def _numbers(arrow: ModuleType, column: pyarrow.ChunkedArray) -> NDArray[Any]:
-    """A column of numbers; NaN where a value is missing."""
-    kind = column.type if arrow.types.is_float32(column.type) else arrow.float64()
-    return column.cast(kind, safe=False).to_numpy()
-
-
 def _values(path: Path, arrow: ModuleType, name: str, column: pyarrow.ChunkedArray, *, as_text: bool) -> NDArray[Any]:
     """A column that is not a feature: numbers, or text."""
     kinds, kind = arrow.types, column.type
     if _is_number(arrow, kind) and not as_text:
-        return whole(_numbers(arrow, column))
+        return whole(column.cast(arrow.float64(), safe=False).to_numpy())
     if kinds.is_boolean(kind) and not column.null_count:
         return column.to_numpy().astype(bool)
     if kinds.is_dictionary(kind):
         column = column.cast(kind.value_type)
     if kinds.is_nested(column.type):
-        raise refused(
-            path, f"column {quoted(name)} holds {quoted(kind)}. Write the file without it, or as plain columns."
-        )
+        fix = "Write the file without it, or as plain columns."
+        raise refused(path, f"column {quoted(name)} holds {quoted(kind)}. {fix}")
     return texts(["" if value is None else str(value) for value in column.to_pylist()])

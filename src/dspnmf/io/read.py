@@ -6,16 +6,16 @@ import difflib
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from dspnmf.io.arrays import read_npy, read_npz, read_zarr
+from dspnmf.io.arrays import read_in_child, read_mat, read_npy, read_zarr
 from dspnmf.io.errors import ReadError, plain, quoted, refused
-from dspnmf.io.hdf5 import read_h5ad, read_hdf5
+from dspnmf.io.h5ad import read_h5ad
 from dspnmf.io.images import SUFFIXES as IMAGES
 from dspnmf.io.images import read_images
 from dspnmf.io.parquet import read_parquet
-from dspnmf.io.scipy_files import read_mat, read_mtx
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text import read_text
 
@@ -32,7 +32,7 @@ class _Format(NamedTuple):
 _NAMED = ("variable", "label")  # options of formats with named arrays
 _TEXT_OPTIONS = ("label", "index", "delimiter", "header", "exclude")
 _TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
-_MTX = _Format("a .mtx file", (".mtx",), read_mtx)
+_MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"))
 _ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
 _IMAGES = _Format("a folder of images", (), read_images, ("label",))
 _FORMATS = (
@@ -40,24 +40,24 @@ _FORMATS = (
     _MTX,
     _Format("a Parquet file", (".parquet", ".pq"), read_parquet, ("label", "index", "exclude")),
     _Format("a .npy file", (".npy",), read_npy),
-    _Format("a .npz file", (".npz",), read_npz, _NAMED),
+    _Format("a .npz file", (".npz",), partial(read_in_child, kind="npz"), _NAMED),
     _Format("a .mat file", (".mat",), read_mat, _NAMED),
     _Format("a .h5ad file", (".h5ad",), read_h5ad, _NAMED),
-    _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), read_hdf5, _NAMED),
+    _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), partial(read_in_child, kind="hdf5"), _NAMED),
 )
 _KNOWN = (
     ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, or a "
     "folder of images"
 )
-_BEGINNINGS = (  # of files that may have a wrong name, what they are, and how their names end
-    (b"PAR1", "a Parquet file", (".parquet", ".pq")),
-    (b"\x93NUMPY", "a NumPy array", (".npy",)),
-    (b"PK\x03\x04", "a zip archive (if it is a spreadsheet, save it as CSV)", (".npz",)),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", (".h5", ".h5ad", ".hdf5", ".hdf", ".mat")),
-    (b"MATLAB ", "a MATLAB file", (".mat",)),
-    (b"%%MatrixMarket", "a Matrix Market file", (".mtx",)),
-    (b"\x1f\x8b", "a gzip file", (".gz",)),
-)
+_BEGINNINGS = {  # of files that may have a wrong name, and how their names should end
+    b"PAR1": (".parquet", ".pq"),
+    b"\x93NUMPY": (".npy",),
+    b"PK\x03\x04": (".npz",),
+    b"\x89HDF\r\n\x1a\n": (".h5", ".h5ad", ".hdf5", ".hdf", ".mat"),
+    b"MATLAB ": (".mat",),
+    b"%%MatrixMarket": (".mtx",),
+    b"\x1f\x8b": (".gz",),
+}
 
 
 def read(
@@ -129,7 +129,10 @@ def read(
     options = Options(label, index, delimiter, header, variable, given)
     try:
         form = _format(path)
-        options.check(path, form.name, form.options)
+        for option, value in vars(options).items():
+            if option not in form.options and value not in (None, ()):
+                known = f"it takes {', '.join(form.options) or 'no options'}"
+                raise refused(path, f"{option}={quoted(value)} means nothing for {form.name}: {known}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries say of damaged files is in the error, or does not matter
             return form.read(path, options)
@@ -139,9 +142,8 @@ def read(
             raise
         raise ReadError(f"{error} {hint}") from error
     except OSError as error:
-        raise refused(
-            path, f"it cannot be read ({plain(error.strerror or error)}). Check the file and its permissions."
-        ) from error
+        what = f"it cannot be read ({plain(error.strerror or error)})"
+        raise refused(path, f"{what}. Check the file and its permissions.") from error
 
 
 def _format(path: Path) -> _Format:
@@ -173,7 +175,8 @@ def _other_format(path: Path) -> str:
         return ""
     with path.open("rb") as file:
         begin = file.read(16)
-    for mark, what, suffixes in _BEGINNINGS:
+    for mark, suffixes in _BEGINNINGS.items():
         if begin.startswith(mark) and path.suffix.lower() not in suffixes:
-            return f"It begins like {what}: should its name end in {suffixes[0]}?"
+            spreadsheet = " If it is a spreadsheet, save it as CSV." if ".npz" in suffixes else ""
+            return f"It begins like a {suffixes[0]} file: should its name end so?{spreadsheet}"
     return ""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-
-from dspnmf.io.errors import quoted, refused
 
 
 @dataclass(frozen=True)
@@ -78,16 +75,3 @@ class Options:
     header: bool | None = None
     variable: str | None = None
     exclude: tuple[str, ...] = ()
-
-    def check(self, path: Path, kind: str, allowed: tuple[str, ...]) -> None:
-        """Refuse options that would be ignored."""
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if option.name not in allowed and value not in (None, ()):
-                known = f"it takes {', '.join(allowed)}" if allowed else "it takes no options"
-                raise refused(path, f"{option.name}={quoted(value)} means nothing for {kind}: {known}.")
-
-    def without_slashes(self) -> Options:
-        """Names of arrays without the slash of the root, as HDF5 and Zarr files list them."""
-        label, variable = (name and name.strip("/") for name in (self.label, self.variable))
-        return replace(self, label=label, variable=variable)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,12 +14,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf.io.columns import texts, whole
 from dspnmf.io.errors import parsing, plain, refused
 from dspnmf.io.limits import FREE, RATIO, amount, check_size, memory
-from dspnmf.io.names import texts, whole
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "?")
-_MISSING = frozenset(MISSING)
+MISSING = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "?"))
 _NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE)
 
 Row = tuple[int, list[str]]  # the number of its first line, and its cells
@@ -29,27 +29,36 @@ class TextFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.content = _unpacked(path) if path.suffix.lower() == ".gz" else None
-        self.size = path.stat().st_size if self.content is None else len(self.content)
-        with self.open() as file:
-            self.encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        self._content = _unpacked(path) if path.suffix.lower() == ".gz" else None
+        self.size = path.stat().st_size if self._content is None else len(self._content)
         check_size(path, self.size, "its text")
+        with self.open() as file:
+            self.utf16 = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
 
     def open(self) -> BinaryIO:
         """Its bytes, unpacked."""
-        return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+        return self.path.open("rb") if self._content is None else io.BytesIO(self._content)
 
     def lines(self, skip: int = 0) -> Iterator[str]:
         """Its lines, with their ends, without the first `skip`."""
-        with io.TextIOWrapper(self.open(), encoding=self.encoding, newline="") as text:
+        encoding, errors = ("utf-16", "strict") if self.utf16 else ("utf-8-sig", "surrogateescape")
+        with io.TextIOWrapper(self.open(), encoding, errors, newline="") as text:
             try:
-                for at, line in enumerate(text):
+                for number, line in enumerate(text, start=1):
                     if "\0" in line:
-                        raise refused(self.path, f"line {at + 1} has a zero byte: it is not text. Check its type.")
-                    if at >= skip:
+                        raise refused(self.path, f"line {number} has a zero byte: it is not text. Check its type.")
+                    if not line.isascii():
+                        line.encode()  # fails at a byte that is not UTF-8, which has become a surrogate
+                    if number > skip:
                         yield line
+            except UnicodeEncodeError as error:
+                before, byte = line[: error.start].encode(), ord(line[error.start]) & 0xFF
+                what = f"it is not UTF-8 text, at line {number}, byte {len(before) + 1} (0x{byte:02x})"
+                fix = "Save it as UTF-8; for Western text: iconv -f LATIN1 -t UTF-8 OLD > NEW."
+                raise refused(self.path, f"{what}. {fix}") from error
             except UnicodeError as error:
-                raise self._undecodable() from error
+                what = "it begins as UTF-16 text, but is not, or is cut off"
+                raise refused(self.path, f"{what}. Save it as UTF-8.") from error
 
     def rows(self, delimiter: str, skip: int = 0) -> Iterator[Row]:
         """Rows that are not blank; the delimiter " " is any white space."""
@@ -67,21 +76,6 @@ class TextFile:
             where = f"the row that begins in line {first} cannot be split into cells ({plain(error)})"
             raise refused(self.path, f"{where}. Is a quote there not closed, or not doubled?") from error
 
-    def _undecodable(self) -> Exception:
-        """The error for bytes that are not text; it names the first."""
-        if self.encoding == "utf-16":
-            return refused(self.path, "it begins as UTF-16 text, but is not, or is cut off. Save it as UTF-8.")
-        where = "its end"
-        with self.open() as file:
-            for at, line in enumerate(file):
-                try:
-                    line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    where = f"line {at + 1}, byte {error.start + 1} (0x{line[error.start]:02x})"
-                    break
-        fix = "Save it as UTF-8; for Western text: iconv -f LATIN1 -t UTF-8 OLD > NEW."
-        return refused(self.path, f"it is not UTF-8 text, at {where}. {fix}")
-
 
 def _unpacked(path: Path) -> bytes:
     """What a .gz file holds, as long as its size is plausible."""
@@ -94,60 +88,40 @@ def _unpacked(path: Path) -> bytes:
     return content
 
 
-def is_missing(cell: str) -> bool:
-    """Whether a cell is empty or says that its value is missing."""
-    return cell.strip() in _MISSING
-
-
-def is_number(cell: str, decimal: str = ".") -> bool:
-    """Whether a cell is a number.
-
-    >>> is_number("1.5"), is_number("1,5", ","), is_number("1.5", ","), is_number("1_000")
-    (True, True, False, False)
-    """
+def number(cell: str, decimal: str = ".") -> float | None:
+    """The number in a cell, NaN if it is missing, None if it is text."""
     text = cell.strip()
+    if text in MISSING:
+        return math.nan
     if decimal == ",":
         text = "" if "." in text else text.replace(",", ".", 1)
-    return _NUMBER.fullmatch(text) is not None
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def is_text(cell: str, decimal: str = ".") -> bool:
-    """Whether a cell is neither a number nor missing."""
-    return not (is_missing(cell) or is_number(cell, decimal))
-
-
-def number(cell: str, decimal: str = ".") -> float:
-    """The number in a cell, NaN if it is missing; ValueError for text.
-
-    >>> number(" 1.5"), number("1,5", ","), number("NA")
-    (1.5, 1.5, nan)
-    """
-    if is_missing(cell):
-        return np.nan
-    if is_number(cell, decimal):
-        return float(cell.replace(",", ".") if decimal == "," else cell)
-    raise ValueError(cell)
-
-
-def numbers(cells: Sequence[str], decimal: str) -> list[float]:
+def numbers(cells: Sequence[str], decimal: str) -> list[float | None]:
     """The same for a row, quickly where nothing is special in it."""
     joined = "".join(cells)
     if decimal == "." and joined.isascii() and "_" not in joined:  # float takes 1_000 and digits of any script
         try:
-            return [np.nan if cell in _MISSING else float(cell) for cell in cells]
+            return [math.nan if cell in MISSING else float(cell) for cell in cells]
         except ValueError:
             pass
     return [number(cell, decimal) for cell in cells]
 
 
-def tidy(cells: Sequence[str], decimal: str = ".") -> NDArray[Any]:
-    """A column that is not a feature: whole numbers, numbers, or the texts as they are.
+def is_missing(cell: str) -> bool:
+    """Whether a cell is empty or says that its value is missing."""
+    return cell.strip() in MISSING
 
-    >>> tidy(["1", "2"]).dtype.kind, tidy(["1", "2.5"]).dtype.kind, tidy(["1", "b"]).dtype.kind
-    ('i', 'f', 'U')
-    """
-    try:
-        values = np.array(numbers(cells, decimal))
-    except ValueError:
+
+def is_number(cell: str, decimal: str = ".") -> bool:
+    """Whether a cell is a number."""
+    return not is_missing(cell) and number(cell, decimal) is not None
+
+
+def tidy(cells: Sequence[str], decimal: str) -> NDArray[Any]:
+    """A column that is not a feature: whole numbers, numbers, or the texts as they are."""
+    values = numbers(cells, decimal)
+    if None in values or not np.isfinite(np.array(values, float)).any():
         return texts(cells)
-    return whole(values) if np.isfinite(values).any() else texts(cells)
+    return whole(np.array(values, float))

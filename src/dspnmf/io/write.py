@@ -68,16 +68,11 @@ def _write_csv(path: Path, Z: NDArray[Any], index: Names, index_name: str, names
     with complete(path) as file:
         file.write((delimiter.join(_cell(name) for name in [index_name, *names]) + "\n").encode())
         for lo in range(0, len(index), _ROWS):
-            rows = zip(index[lo : lo + _ROWS], _digits(np.asarray(Z[lo : lo + _ROWS])), strict=True)
-            lines = (delimiter.join([_cell(str(name)), *numbers]) + "\n" for name, numbers in rows)
+            block = np.asarray(Z[lo : lo + _ROWS])  # Python is faster; NumPy knows how few digits float32 needs
+            rows = block.tolist() if block.dtype == np.float64 else block.astype(str).tolist()
+            named = zip(index[lo : lo + _ROWS], rows, strict=True)
+            lines = (delimiter.join([_cell(str(name)), *map(str, row)]) + "\n" for name, row in named)
             file.write("".join(lines).encode())
-
-
-def _digits(block: NDArray[Any]) -> list[list[str]]:
-    """Numbers with as many digits as they need to be read back; NumPy knows how few float32 needs, Python is faster."""
-    if block.dtype != np.float64:
-        return block.astype(str).tolist()
-    return [list(map(repr, row)) for row in block.tolist()]
 
 
 def _cell(text: str) -> str:
@@ -91,9 +86,8 @@ def _write_parquet(path: Path, Z: NDArray[Any], index: Names, index_name: str, n
     arrow, parquet = library("pyarrow", "cli", path), library("pyarrow.parquet", "cli", path)
     first = index_name or "__index_level_0__"
     dtype = np.asarray(Z[:1]).dtype
-    described = [_described(first, index_name or None, "unicode", "object")]
-    described += [_described(name, name, str(dtype), str(dtype)) for name in names]
-    noted = {"index_columns": [first], "column_indexes": [], "columns": described}
+    described = {"name": index_name or None, "field_name": first, "pandas_type": "unicode", "numpy_type": "object"}
+    noted = {"index_columns": [first], "column_indexes": [], "columns": [described | {"metadata": None}]}
     kinds = [(first, arrow.string()), *((name, arrow.from_numpy_dtype(dtype)) for name in names)]
     schema = arrow.schema(kinds, metadata={"pandas": json.dumps(noted)})
     with complete(path) as file, parquet.ParquetWriter(file, schema) as writer:
@@ -101,8 +95,3 @@ def _write_parquet(path: Path, Z: NDArray[Any], index: Names, index_name: str, n
             block = np.asarray(Z[lo : lo + _ROWS])
             columns = [arrow.array([str(name) for name in index[lo : lo + _ROWS]]), *map(arrow.array, block.T)]
             writer.write_table(arrow.table(columns, schema=schema))
-
-
-def _described(field: str, name: str | None, pandas: str, numpy: str) -> dict[str, Any]:
-    """One column, as pandas notes it."""
-    return {"name": name, "field_name": field, "pandas_type": pandas, "numpy_type": numpy, "metadata": None}

@@ -1,8 +1,7 @@
-"""HDF5 files, and AnnData files (.h5ad), which single-cell programs write: X, names of cells and genes, columns."""
+"""AnnData files (.h5ad), which single-cell programs write: X, names of cells and genes, columns about cells."""
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf.io.child_process import ChildProcess
-from dspnmf.io.errors import ReadError, library, quoted, refused
-from dspnmf.io.limits import IN_MEMORY, check_array, check_size
-from dspnmf.io.named_arrays import Array, as_float, check_matrix, table_of_arrays
-from dspnmf.io.names import distinct, find, numbered, positions, texts, whole
+from dspnmf.io.columns import distinct, find, numbered, positions, texts, whole
+from dspnmf.io.errors import ReadError, quoted, refused
+from dspnmf.io.named_arrays import as_float, check_matrix
 from dspnmf.io.table import Options, Table
-
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-
-
-def read_hdf5(path: Path, options: Options) -> Table:
-    """A table from an HDF5 file: its only matrix, or the one named `variable`."""
-    with _opened(path) as file:
-        return table_of_arrays(path, file.arrays, lambda name: _load(file, name), options.without_slashes())
 
 
 def read_h5ad(path: Path, options: Options) -> Table:
     """A table from an AnnData file: X, or the layer named by `variable` (such as ``layers/counts``)."""
     name = (options.variable or "X").strip("/")
-    with _opened(path) as file:
+    with ChildProcess(path, "hdf5") as file:
         find(path, name, list(file.arrays), "array", "variable")
         file.arrays[name].check_real(path, name)
         check_matrix(path, file.arrays[name].shape, name)
-        X = as_float(_load(file, name))
+        X = as_float(file.load(name))
         cell_name, cells = _names(file, "obs/")
         _, genes = _names(file, "var/")
         columns = _columns(file, cell_name, X.shape[0], options.label)
@@ -46,37 +36,6 @@ def read_h5ad(path: Path, options: Options) -> Table:
         columns=columns,
         label=options.label,
     )
-
-
-def has_signature(path: Path) -> bool:
-    """Whether a file is HDF5: its signature is at its beginning, or at 512, 1024, 2048... bytes."""
-    size, at = path.stat().st_size, 0
-    with path.open("rb") as file:
-        while at < min(size, 2**20):
-            file.seek(at)
-            if file.read(8) == _SIGNATURE:
-                return True
-            at = 2 * at or 512
-    return False
-
-
-def _opened(path: Path) -> ChildProcess:
-    """The file, in a process of its own."""
-    child = ChildProcess(path, "hdf5")
-    if not has_signature(path):
-        raise refused(path, "it is not an HDF5 file. Check its type, and that it is complete.")
-    return child
-
-
-def _load(file: ChildProcess, name: str) -> Array:
-    """An array in memory; above 1 GiB it stays in the file, which stays open."""
-    info = file.arrays[name]
-    if info.size <= IN_MEMORY or info.sparse or not info.real:
-        return file.load(name)
-    check_array(file.path, info.shape, 0)
-    dataset = library("h5py", "files", file.path).File(file.path, "r")[name]
-    check_size(file.path, prod(dataset.chunks or (0,)) * dataset.dtype.itemsize, f"chunks of {dataset.chunks} numbers")
-    return dataset
 
 
 def _names(file: ChildProcess, group: str) -> tuple[str, list[str] | None]:
