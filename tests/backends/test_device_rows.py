@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy import sparse
 from dspnmf.backends.batch_history import RowsWithHistory
 from dspnmf.backends.incomplete import IncompleteData
 from dspnmf.backends.memory import MEMORY, MemoryData
-from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Ties
+from dspnmf.backends.row_model import Completion, Operator, RowModel, Ties
 
 torch = pytest.importorskip("torch", reason="Torch is not installed")
 
@@ -126,53 +125,6 @@ class Pair:
 @on_devices
 @layouts
 @precisions
-@operators
-def test_looks(device: str, layout: str, dtype: Any, between: str) -> None:
-    """Sums, directions of sweeps and the codes they lead to are those of memory, over a few iterations."""
-    pair, model = Pair(data(layout, dtype), device, between), model_of(between)
-    theirs = moved(model, pair.device)
-    pair.same(pair.device.sums(), pair.memory.sums())
-    for t, stretch in ((0.7, 1.0), (0.9, 1.6), (1.0, 1.0)):
-        pair.same(pair.device.look(theirs, 3, stretch), pair.memory.look(model, 3, stretch))
-        pair.memory.step(t)
-        pair.device.step(torch.tensor(t, dtype=torch.float64, device=device))
-    pair.same_codes()
-    pair.same(pair.device.sums(), pair.memory.sums())
-
-
-@on_devices
-@layouts
-@precisions
-@operators
-def test_newton_cg(device: str, layout: str, dtype: Any, between: str) -> None:
-    """Both passes of newton-cg and the conjugate gradients between them are those of memory."""
-    pair, model = Pair(data(layout, dtype), device, between), model_of(between)
-    theirs = moved(model, pair.device)
-    for rows in (pair.memory, pair.device):
-        rows.step(0.0)
-    for tau, sigma in ((0.6, 0.6), (0.5, 0.5) if between != "none" else (0.5, 1.0)):
-        known, found = pair.memory.face(model, 2), pair.device.face(theirs, 2)
-        pair.same(found, known)
-        inverse, ours = pair.memory.preconditioner(model, 1e-7), pair.device.preconditioner(theirs, 1e-7)
-        pair.same(ours, inverse)
-        UD = tau * known[0].UD - (tau - sigma) * known[1].UD
-        known = pair.memory.cg_start(tau, sigma, model, UD, inverse)
-        found = pair.device.cg_start(tau, sigma, theirs, pair.device.small.adopt(UD), ours)
-        pair.same((found.slope, found.UD, found.DD, found.DLD), tuple(known))
-        for alpha, beta in ((0.4, 0.0), (0.3, 0.2), (0.2, 0.1)):
-            known = pair.memory.cg_step(alpha, beta, model, known.UD, inverse)
-            found = pair.device.cg_step(alpha, beta, theirs, found.UD, ours)
-            pair.same((found.slope, found.UD, found.DD, found.DLD), tuple(known))
-        pair.same(pair.device.project(), pair.memory.project())
-        pair.same(pair.device.combine(0.8, 1.3), pair.memory.combine(0.8, 1.3))
-        for rows in (pair.memory, pair.device):
-            rows.step(0.9)
-    pair.same_codes()
-
-
-@on_devices
-@layouts
-@precisions
 @pytest.mark.parametrize("tied", ["alone", "pulled", "tied"])
 def test_solve(device: str, layout: str, dtype: Any, tied: str) -> None:
     """Codes of separate rows are the minimum that memory finds, with the pull and the curvature of ties too."""
@@ -187,88 +139,7 @@ def test_solve(device: str, layout: str, dtype: Any, tied: str) -> None:
         pair.same(pair.device.solve(moved(model, pair.device), own).T, known)
 
 
-@on_devices
-@layouts
-@precisions
-def test_residuals(device: str, layout: str, dtype: Any) -> None:
-    """Residuals are those of memory, where they are small too."""
-    pair, Vt = Pair(data(layout, dtype), device), np.random.default_rng(7).random((M, K))
-    pair.same(pair.device.residual2(Vt), pair.memory.residual2(Vt))
-    pair.same(pair.device.residual2(pair.device.small.adopt(Vt)), pair.memory.residual2(Vt))
-    pair.same(pair.device.gram_residual2(), pair.memory.gram_residual2())
-
-
-@on_devices
-@precisions
-def test_codes_come_and_go(device: str, dtype: Any) -> None:
-    """Codes are drawn, scaled, saved and restored as in memory; what a descent needs is freed, and made anew."""
-    pair = Pair(data("dense", dtype), device)
-    start = RandomCodes(np.random.RandomState(0).get_state(), 1, 0.5, K, np.dtype(dtype))
-    known, found = pair.memory.draw(start), pair.device.draw(start)
-    np.testing.assert_array_equal(found.T.cpu().numpy(), known)
-    for factors in (np.arange(1.0, K + 1), 0.3):
-        known, found = pair.memory.scaled(known, factors), pair.device.scaled(found, factors)
-        np.testing.assert_array_equal(found.T.cpu().numpy(), known)
-    blocks = list(pair.device.save_codes(found))
-    np.testing.assert_array_equal(np.concatenate(blocks), known)
-    again = pair.device.restore_codes(blocks)
-    assert torch.equal(again, found)
-    pair.device.begin(again)
-    pair.device.look(moved(model_of("none"), pair.device), 2)
-    pair.device.step(0.5)
-    before = np.concatenate(list(pair.device.save_codes()))
-    some = np.array([5, 0, N - 1])
-    np.testing.assert_array_equal(pair.device.some_codes(some), before[some].astype(np.float64))
-    pair.device.release()
-    np.testing.assert_array_equal(np.concatenate(list(pair.device.save_codes())), before)
-    pair.device.begin(before)
-    pair.device.look(moved(model_of("none"), pair.device), 2)
-    assert (pair.device.completes, pair.device.restart(), pair.device.refresh(None)) == (False, None, None)
-
-
-@on_devices
-def test_curves_that_no_rows_take(device: str) -> None:
-    """Two varying diagonals, or a matrix for one, are refused as in memory."""
-    X = data("dense")
-    for curves, match in (({1: np.eye(K)}, "curve of operator 1 couples"), ({1: np.ones(K), 2: np.ones(K)}, "1 and 2")):
-        rows = device_data(X, device).rows(K, SCALE, (*OPERATORS["varying"], MASK))
-        rows.begin(np.ones((N, K)))
-        with pytest.raises(ValueError, match=match):
-            rows.look(RowModel(np.eye(K), np.ones((M, K)), curves=curves), 1)
-
-
 # -- data --------------------------------------------------------------------------------------------------------------
-
-
-@on_devices
-@layouts
-@precisions
-@pytest.mark.parametrize("holes", [False, True], ids=["complete", "missing"])
-def test_facts(device: str, layout: str, dtype: Any, holes: bool) -> None:
-    """Shape, type, largest entry, mean, norms and column means are those of memory."""
-    X = data(layout, dtype, holes)
-    known, found = both(X, device)
-    assert (found.shape, found.dtype, found.largest) == (known.shape, known.dtype, known.largest)
-    rtol = 1e-12 if dtype == np.float64 else 1e-5
-    assert found.mean() == pytest.approx(known.mean(), rel=rtol)
-    np.testing.assert_allclose(found.column_means(), known.column_means(), rtol=rtol)
-    for scale in (1.0, SCALE):
-        assert found.norm2(scale) == pytest.approx(known.norm2(scale), rel=rtol)
-        assert found.gram_norm2(scale) == pytest.approx(known.gram_norm2(scale), rel=rtol)
-    some = np.array([3, 0, N - 1])
-    np.testing.assert_array_equal(found.some_rows(some), known.some_rows(some))
-    if holes:
-        for call in (found.on_host, partial(found.with_unit_rows, 1.0)):
-            with pytest.raises(ValueError, match="needs complete rows"):
-                call()
-    else:
-        host = found.on_host()
-        assert type(host) is type(X)
-        np.testing.assert_array_equal(*(A.toarray() if layout == "csr" else A for A in (host, X)))
-    wide, name = found.with_similarity_block()
-    assert wide.gram_norm2(SCALE, name) == pytest.approx(known.gram_norm2(SCALE), rel=rtol)
-    with pytest.raises(NotImplementedError, match="not capable of 'svd'"):
-        found.singular_vectors(2, np.random.RandomState(0))
 
 
 @on_devices
@@ -281,52 +152,6 @@ def test_gram_norm_in_tiles(device: str, monkeypatch: pytest.MonkeyPatch) -> Non
     for X in (data("dense"), np.ascontiguousarray(data("dense").T)):
         expected = float(np.linalg.norm(X.T @ X / SCALE**2) ** 2)
         assert device_data(X, device).gram_norm2(SCALE) == pytest.approx(expected)
-
-
-@on_devices
-@layouts
-@precisions
-@pytest.mark.parametrize("columns", ["dense", "csr"])
-def test_wider_rows(device: str, layout: str, dtype: Any, columns: str) -> None:
-    """Rows widened by columns of the host and by unit rows hold the blocks that those in memory hold."""
-    more = np.random.default_rng(8).random((N, 3)).astype(dtype) * (np.arange(N) % 2)[:, None].astype(dtype)
-    known, found = both(data(layout, dtype), device)
-    wide = [
-        d.widened("labels", sparse.csr_array(more) if columns == "csr" else more).with_unit_rows(SCALE)
-        for d in (known, found)
-    ]
-    assert [wide[1].block(name) for name in ("X", "labels", "unit rows")] == [
-        wide[0].block(name) for name in ("X", "labels", "unit rows")
-    ]
-    with pytest.raises(KeyError):
-        wide[1].block("others")
-    assert found.block() == known.block()
-    rtol = 1e-12 if dtype == np.float64 else 1e-5
-    for name in ("labels", "unit rows"):
-        assert wide[1].gram_norm2(SCALE, name) == pytest.approx(wide[0].gram_norm2(SCALE, name), rel=rtol)
-    U, sums = np.random.default_rng(9).random((N, K)).astype(dtype), []
-    for each in wide:
-        rows = each.rows(K, SCALE)
-        assert rows.shape == (N, 2 * M + 3)
-        rows.begin(U.copy())
-        sums.append(rows.small.host(rows.sums()[0]))
-    np.testing.assert_allclose(sums[1], sums[0], rtol=10 * rtol, atol=rtol)
-
-
-@on_devices
-@layouts
-def test_nothing_but_operators(device: str, layout: str) -> None:
-    """Without features, rows look at their operators alone."""
-    known, found = (d.without_features() for d in both(data(layout), device))
-    assert (found.shape, found.norm2(1.0), found.largest) == (known.shape, 0.0, 0.0)
-    model, sums = model_of("constant", width=1), []
-    for each in (known, found):
-        rows = each.rows(K, 1.0, OPERATORS["constant"])
-        rows.begin(np.random.default_rng(1).random((N, K)))
-        look = rows.look(moved(model, rows), 2)
-        sums.append([rows.small.host(A) for A in (look.PD, look.UD, look.DD, look.ULD[0], look.DLD[0])])
-    for one, other in zip(*sums, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-10)
 
 
 @on_devices

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import reference
 from dspnmf import _threads
 from dspnmf._threads import spread, team
-from dspnmf.backends import MemoryRows, RowModel, norms
+from dspnmf.backends import MemoryRows, RowModel
 
 N, M, K = 333, 21, 4
 
@@ -58,29 +57,6 @@ def model(dtype: Any = np.float64) -> RowModel:
     return RowModel(B @ B.T + np.eye(K), rng.random((M, K)), 0.3)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_look_against_loops(layout: str, dtype: Any, tmp_path: Path) -> None:
-    """A look takes the direction of the sweeps and sums X'D, U'D, D'D, for every layout and precision."""
-    X = data(dtype)
-    rows = rows_of(LAYOUTS[layout](X, tmp_path))
-    U, (S, P) = rows.codes.astype(np.float64), model()[:2]
-    sums = rows.look(model(), sweeps=2)
-    G = (X.astype(np.float64) / 2.0) @ P
-    first = reference.hals_sweep(U, G, S)
-    second = reference.hals_sweep(first, G, S)
-    D = second - U
-    tolerance = 1e-12 if dtype == np.float64 else 2e-5
-    np.testing.assert_allclose(sums.PD, X.T.astype(np.float64) @ D / 2.0, rtol=tolerance, atol=50 * tolerance)
-    np.testing.assert_allclose(sums.UD, U.T @ D, rtol=tolerance, atol=50 * tolerance)
-    np.testing.assert_allclose(sums.DD, D.T @ D, rtol=tolerance, atol=50 * tolerance)
-    assert sums.settled == pytest.approx(
-        np.linalg.norm(second - first) / np.linalg.norm(first - U), rel=1e3 * tolerance
-    )
-    rows.step(0.5)
-    np.testing.assert_allclose(rows.codes, U + 0.5 * D, rtol=10 * tolerance, atol=10 * tolerance)
-
-
 @pytest.mark.parametrize("block", [1, 7, 64, 1000])
 def test_block_size_does_not_matter(block: int) -> None:
     """Blocks of any size give the same result."""
@@ -120,46 +96,6 @@ def test_team_restores_blas_threads() -> None:
     with team(), team():
         assert all(lib["num_threads"] == 1 for lib in controller.info())
     assert [lib["num_threads"] for lib in controller.info()] == before
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(N, M), (12, 30)])
-def test_norms(layout: str, shape: tuple[int, int], tmp_path: Path) -> None:
-    """||X||^2, ||XX'||^2 and both residuals, for tall and wide X of every layout."""
-    X = np.resize(data(), shape)
-    stored = LAYOUTS[layout](X, tmp_path)
-    rows = MemoryRows(stored, K, scale=2.0)
-    rng = np.random.default_rng(3)
-    U, V = rng.random((shape[0], K)), rng.random((K, shape[1]))
-    rows.begin(U.copy())
-    half = X / 2.0
-    assert norms.norm2(stored, 2.0) == pytest.approx(np.sum(half**2), rel=1e-12)
-    assert norms.mean(stored) == pytest.approx(X.mean(), rel=1e-12)
-    assert norms.gram_norm2(stored, 2.0) == pytest.approx(np.sum((half @ half.T) ** 2), rel=1e-12)
-    assert rows.residual2(V.T) == pytest.approx(np.sum((half - U @ V) ** 2), rel=1e-12)
-    assert rows.gram_residual2() == pytest.approx(np.sum((half @ half.T - U @ U.T) ** 2), rel=1e-10)
-
-
-def test_gram_norm_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Gram matrix is never formed whole: tiles give the same norm."""
-    monkeypatch.setattr("dspnmf.backends.norms.TILE", 5)
-    X = data()
-    for stored in (X, X[:10], sparse.csr_matrix(X), sparse.csr_matrix(X[:10])):
-        dense = stored.toarray() if sparse.issparse(stored) else stored
-        assert norms.gram_norm2(stored) == pytest.approx(np.sum((dense @ dense.T) ** 2), rel=1e-12)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_solve_reaches_the_optimum(layout: str, tmp_path: Path) -> None:
-    """Every row of `solve` meets the optimality conditions of its convex problem."""
-    X, (S, P) = data(), model()[:2]
-    G = X @ (P - 0.4) / 2.0
-    codes = rows_of(LAYOUTS[layout](X, tmp_path)).solve(RowModel(S, P - 0.4, 0.0))
-    slope = codes @ S - G
-    assert (codes >= 0).all()
-    assert (codes == 0).any()
-    assert np.abs(slope[codes > 0]).max() < 1e-11
-    assert slope[codes == 0].min() > -1e-11
 
 
 def test_solve_with_dependent_components() -> None:
