@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -72,6 +74,33 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_modules_are_small(path: Path) -> None:
     """No module above 500 lines."""
     assert len(path.read_text().splitlines()) <= 500
+
+
+ABSTRACT = [path for path in modules() if path.relative_to(PACKAGE).parts[0] in ("estimators", "objective", "solvers")]
+
+
+@pytest.mark.parametrize("path", ABSTRACT, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_array_library_above_the_backends(path: Path) -> None:
+    """Estimators, terms and solvers do not know where rows are: no array library, no concrete backend."""
+    text = path.read_text()
+    assert not re.search(r"torch|cuda|cupy|dask|zarr|h5py|memmap", text, re.IGNORECASE)
+    checked = {ast.unparse(call.args[1]) for call in ast.walk(ast.parse(text)) if _is_call(call, "isinstance")}
+    assert not [kinds for kinds in checked if re.search(r"\w(Rows|Data|Backend)\b", kinds)]
+
+
+def _is_call(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == name
+
+
+def test_parameters_have_types() -> None:
+    """At most 8 % of all parameters are annotated with a bare Any."""
+    found = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                found += [ast.unparse(one.annotation) for one in given if one.annotation is not None]
+    assert found.count("Any") <= 0.08 * len(found)
 
 
 def run(code: str) -> str:
