@@ -45,6 +45,10 @@ class BaseData:
     def _refuse(self, capability: Capability) -> NoReturn:
         raise NotImplementedError(f"X is {self.backend.name}, which is not capable of {capability!r}.")
 
+    def with_similarity_block(self) -> tuple[Self, str]:
+        """Itself: X stands still."""
+        return self, "X"
+
     def widened(self, name: str, columns: Matrix) -> Data:
         """Refused."""
         self._refuse("features")
