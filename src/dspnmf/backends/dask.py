@@ -31,9 +31,8 @@ from dspnmf.backends import dask_partition as partition
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
-from dspnmf.backends.dask_partition import Addends, Command, LocalExecutor
 from dspnmf.backends.memory import MemoryBackend, on_host
-from dspnmf.backends.memory_rows import TRIANGLE, triangle_residual2
+from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, triangle_residual2
 from dspnmf.backends.protocol import Backend, Capability
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
@@ -46,33 +45,19 @@ class DaskData(BaseData):
 
     def __init__(self, X: da.Array, method: str) -> None:
         super().__init__(X, X.shape, np.dtype(X.dtype), DASK, math.nan)
-        self.unchecked: str | None = method  # the estimator, until its values were looked at
-        self.facts = ChunkFacts()
+        self.method = method  # the estimator's name, for messages
 
     @cached_property
-    def executor(self) -> Any:
-        """What applies commands to the chunks, and keeps states: a `LocalExecutor` or `ClusterExecutor`."""
+    def executor(self) -> partition.LocalExecutor:
+        """What applies commands to the chunks, and keeps states."""
         X = self.blocks["X"]
         spans = list(itertools.pairwise(itertools.accumulate(X.chunks[0], initial=0)))
         blocks, client = X.to_delayed().ravel().tolist(), client_of(X)
         if client is None:
-            return LocalExecutor(blocks, spans)
+            return partition.LocalExecutor(blocks, spans)
         from dspnmf.backends.dask_cluster import ClusterExecutor
 
-        return ClusterExecutor(client, blocks, spans)
-
-    def check_values(self, method: str) -> None:
-        """Facts from one pass over X; an error if a cell is not allowed."""
-        self.facts = self.executor.apply(partial(partition.facts))[1][0].check(method)
-        self.largest, self.unchecked = self.facts.largest, None
-
-    def mean(self) -> float:
-        """The mean of X."""
-        return self.facts.total / (self.shape[0] * self.shape[1]) * self.facts.unit
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2."""
-        return self.facts.norm2(scale)
+        return ClusterExecutor(client, blocks, spans)  # type: ignore[return-value]  # same methods, other states
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2 = ||X'X||^2, in stripes of columns."""
@@ -95,7 +80,7 @@ class DaskCodes(NamedTuple):
 
     rows: DaskRows
     states: Any  # None: the first update makes them of X
-    updates: tuple[Command, ...] = ()
+    updates: tuple[partition.Command, ...] = ()
 
 
 class DaskRows:
@@ -105,18 +90,13 @@ class DaskRows:
     small: Small = HOST
 
     def __init__(self, data: DaskData, k: int, scale: float) -> None:
-        self.data = data
-        self.k = k
-        self.scale = scale
-        self.shape = data.shape
-        self.dtype = data.dtype
+        self.data, self.shape, self.dtype = data, data.shape, data.dtype
+        self.k, self.scale = k, scale
         self.product_cost = 2.0 * data.facts.stored * k
         self.sweep_cost = 2.0 * self.shape[0] * k**2
         self._states: Any = None
         self._pending = 0.0
         self._known: tuple[Array, Array, tuple[Array, ...]] | None = None  # the sums of the codes as they are
-
-    # -- codes
 
     @property
     def codes(self) -> DaskCodes:
@@ -141,8 +121,7 @@ class DaskRows:
 
     def save_codes(self, codes: DaskCodes | None = None) -> Iterator[Array]:
         """Codes for the host, chunk by chunk: those given, or the current ones."""
-        saved: Iterator[Array] = self.data.executor.codes(self._made(codes or self.codes))
-        return saved
+        return self.data.executor.codes(self._made(codes or self.codes))
 
     def some_codes(self, rows: NDArray[np.intp]) -> Array:
         """Refused."""
@@ -168,7 +147,8 @@ class DaskRows:
     def release(self) -> None:
         """Take the pending step: directions go with the states they belong to."""
         if self._pending:
-            self._update(partial(partition.take_step, t=self._pending))
+            self._states = self._made(DaskCodes(self, self._states, (partial(partition.take_step, t=self._pending),)))
+            self._pending = 0.0
 
     def _made(self, codes: DaskCodes) -> Any:
         """States with these codes."""
@@ -177,8 +157,6 @@ class DaskRows:
             states, _ = self.data.executor.apply(update, states)
         return states
 
-    # -- looks
-
     def step(self, t: float) -> None:
         """U += t D."""
         self._pending, self._known = t, None
@@ -186,36 +164,34 @@ class DaskRows:
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """One update, and one tree of sums."""
         model = model._replace(S=model.S.astype(self.dtype), M=model.M.astype(self.dtype))  # as the kernels use it
-        look = partial(partition.look, model=model, scale=self.scale, t=self._pending, sweeps=sweeps, stretch=stretch)
-        PD, UD, DD, first, last = self._update(look)
+        arguments = {"t": self._pending, "model": model, "sweeps": sweeps, "stretch": stretch}
+        self._states, (PD, UD, DD, first, last) = self._on_rows(MemoryRows.swept, **arguments)
+        self._pending = 0.0
         return Sums(PD, UD, DD, settled=(last / first) ** 0.5 if first > 0 else 0.0)
 
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
         """P = X'U and Q = U'U; asked twice, they are computed once."""
         if self._known is None:
-            P, Q = self._reduce(partial(partition.sums, scale=self.scale))
-            self._known = P, Q, ()
+            self.release()
+            _, (P, Q, none) = self._on_rows(MemoryRows.sums)
+            self._known = P, Q, none
         return self._known
 
     def residual2(self, Vt: Array) -> float:
         """||X - UV||^2 from the residuals themselves."""
-        return float(self._reduce(partial(partition.residual2, Vt=Vt, scale=self.scale))[0])
+        self.release()
+        return float(self._on_rows(MemoryRows.residual2, Vt=Vt)[1][0])
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U], one for every chunk, combined two by two."""
         if self.shape[1] > TRIANGLE:
             return None
-        return triangle_residual2(self._reduce(partial(partition.triangle, scale=self.scale))[0].R, self.shape[1])
-
-    def _update(self, update: Command) -> Addends:
-        self._states, sums = self.data.executor.apply(update, self._states)
-        self._pending = 0.0
-        return sums
-
-    def _reduce(self, reduction: Command) -> Addends:
         self.release()
-        sums: Addends = self.data.executor.apply(reduction, self._states)[1]
-        return sums
+        return triangle_residual2(self._on_rows(partition.Triangle.of)[1][0].R, self.shape[1])
+
+    def _on_rows(self, method: partition.Method, **arguments: Any) -> tuple[Any, partition.Addends]:
+        command = partial(partition.on_rows, method=method, scale=self.scale, **arguments)
+        return self.data.executor.apply(command, self._states)
 
 
 class DaskBackend(MemoryBackend):
@@ -235,23 +211,28 @@ class DaskBackend(MemoryBackend):
         method = type(estimator).__name__
         _validation.check_dask(method, X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        X = _by_rows(X)
+        if len(X.chunks[1]) > 1:
+            _validation.warn_column_chunks(X)
+            X = X.rechunk({1: -1})
+        meta = partition.as_block(X._meta)
+        if (type(meta), meta.dtype) != (type(X._meta), X.dtype):
+            X = X.map_blocks(partition.as_block, dtype=meta.dtype, meta=meta)
         if reset and np.isnan(X.shape[0]):
             _validation.warn_unknown_chunks()
             X = (X.persist() if client_of(X) is not None else X.copy()).compute_chunk_sizes()
         data = DaskData(X, method)
         if reset:
             _validation.check_not_empty(method, data.shape)
-            data.check_values(method)
+            data.facts = data.executor.apply(partial(partition.facts))[1][0].check(method)
+            data.largest = data.facts.largest
         return data
 
     def codes(self, codes: DaskCodes) -> da.Array:
         """A Dask array with the row chunks of X: made of these where it can be, otherwise of codes in this process."""
-        data, k = codes.rows.data, codes.rows.k
-        X, meta = data.blocks["X"], np.empty((0, 0), data.dtype)
-        chunks = (X.chunks[0], (k,))
+        data, X = codes.rows.data, codes.rows.data.blocks["X"]
+        meta, chunks = np.empty((0, 0), data.dtype), (X.chunks[0], (codes.rows.k,))
         if codes.states is None:
-            small = dask.delayed((codes.updates, data.unchecked), traverse=False)
+            small = dask.delayed((codes.updates, data.method), traverse=False)
             return X.map_blocks(_codes_of_chunk, small, dtype=data.dtype, chunks=chunks, meta=meta)
         name = f"codes-{uuid.uuid4().hex}"
         graph = {(name, number, 0): U for number, U in enumerate(codes.rows.save_codes(codes))}
@@ -277,30 +258,16 @@ def client_of(X: da.Array) -> Any:
     return owner if hasattr(owner, "scheduler_info") else None
 
 
-def _by_rows(X: da.Array) -> da.Array:
-    """X in float, chunked by rows only."""
-    if len(X.chunks[1]) > 1:
-        _validation.warn_column_chunks(X)
-        X = X.rechunk({1: -1})
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    if X.dtype == dtype and type(X._meta) in (np.ndarray, sparse.csr_matrix, sparse.csr_array):
-        return X
-    meta = sparse.csr_array((0, 0), dtype=dtype) if hasattr(X._meta, "tocsr") else np.empty((0, 0), dtype)
-    return X.map_blocks(partition.as_block, dtype, dtype=dtype, meta=meta)
-
-
 def _codes_of_chunk(
-    X: ArrayLike, small: tuple[tuple[Command, ...], str | None], block_info: Mapping[Any, Any]
+    X: ArrayLike, small: tuple[Sequence[partition.Command], str], block_info: Mapping[Any, Any]
 ) -> Array:
-    """Codes of a chunk; its values are checked first where an estimator is named."""
-    updates, unchecked = small
+    """Codes of a chunk whose values are allowed, by updates."""
+    updates, method = small
     lo, hi = block_info[0]["array-location"][0]
     span = (0, 0) if np.isnan(hi) else (int(lo), int(hi))  # rows of chunks of unknown size have no number
-    if unchecked is not None:
-        ChunkFacts.of(partition.as_block(X), span[0]).check(unchecked)
     state: Any = None
     with alone():
+        ChunkFacts.of(partition.as_block(X), span[0]).check(method)
         for update in updates:
             state, _ = update(X, span, state)
-    codes: Array = state[0]
-    return codes
+    return np.asarray(state[0])

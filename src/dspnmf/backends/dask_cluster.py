@@ -18,7 +18,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import distributed
 import numpy as np
@@ -30,6 +30,7 @@ from dspnmf._typing import Array
 from dspnmf.backends.dask_partition import Addends, Command, Span, apply, total, tree
 
 Result = TypeVar("Result")
+Group: TypeAlias = tuple[str, list[int]]  # a worker, and the chunks that one of its threads works on
 
 _EMBED = 2**20  # bytes sent along with the tasks of a pass; more are scattered, and workers pass them on
 _CHECKPOINT_EVERY = 8  # updates at least between two checkpoints
@@ -44,13 +45,6 @@ _GAVE_UP = (
     "Workers were lost again and again during one pass over X, so the fit gave up. Look for the cause in the workers' "
     f"logs (often memory: use smaller chunks or more workers), {_AGAIN}"
 )
-
-
-class Group(NamedTuple):
-    """Chunks that one worker thread works on, by their numbers."""
-
-    worker: str
-    chunks: list[int]
 
 
 @dataclass(eq=False)
@@ -69,8 +63,7 @@ class ClusterExecutor:
     states = ClusterStates
 
     def __init__(self, client: Client, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
-        self._client = client
-        self._spans = spans
+        self._client, self._spans = client, spans
         self._blocks: list[Future] = client.compute(list(blocks))  # in the order of the rows
         self._groups: list[Group] = []  # none: to be formed
         self._threads: dict[str, int] = {}  # of the workers when groups were formed
@@ -82,9 +75,7 @@ class ClusterExecutor:
 
         def work() -> tuple[ClusterStates, Addends]:
             futures = self._apply(command, old.groups, old.futures)
-            sums = [
-                self._submit(itemgetter(1), pair, at=at.worker) for at, pair in zip(old.groups, futures, strict=True)
-            ]
+            sums = [self._submit(itemgetter(1), pair) for pair in futures]
             new = ClusterStates(old.checkpoint, (*old.updates, command), old.groups, futures)
             return new, total(*self._gather(tree(partial(self._submit, total), sums, 8)))
 
@@ -94,22 +85,15 @@ class ClusterExecutor:
 
     def codes(self, states: ClusterStates) -> Iterator[Array]:
         """The codes of one chunk after the other; a few chunks come here at a time."""
-        if states.checkpoint is not None and not states.updates:
-            yield from states.checkpoint
-            return
         for first in range(0, len(self._spans), _BATCH):
 
             def work(wanted: range = range(first, min(first + _BATCH, len(self._spans)))) -> list[Array]:
-                made = {}
-                for group, pair in zip(states.groups, states.futures or (), strict=True):
-                    for number, chunk in enumerate(group.chunks):
-                        if chunk in wanted:
-                            made[chunk] = self._submit(_codes_of, pair, number, at=group.worker)
-                return self._gather([made[chunk] for chunk in wanted])
+                made: dict[int, tuple[Future, int]] = {}
+                for (_, chunks), pair in zip(states.groups, states.futures or (), strict=True):
+                    made |= {chunk: (pair, number) for number, chunk in enumerate(chunks)}
+                return self._gather([self._submit(lambda pair, i: pair[0][i][0], *made[chunk]) for chunk in wanted])
 
             yield from self._insist(work, states)
-
-    # -- recovery ----------------------------------------------------------------------------------------------------
 
     def _insist(self, work: Callable[[], Result], states: ClusterStates) -> Result:
         """The result of some work, repeated where something was lost; makes states that are not there."""
@@ -127,8 +111,8 @@ class ClusterExecutor:
         """States from their checkpoint, or from nothing, by the updates since."""
         groups, futures = self._formed_groups(), None
         if (codes := states.checkpoint) is not None:
-            pairs = [([(codes[chunk], None) for chunk in group.chunks], ()) for group in groups]
-            futures = [self._scatter(pair, [group.worker]) for group, pair in zip(groups, pairs, strict=True)]
+            pairs = [(worker, ([(codes[chunk], None) for chunk in chunks], ())) for worker, chunks in groups]
+            futures = [self._scatter(pair, [worker]) for worker, pair in pairs]
         for update in states.updates:
             futures = self._apply(update, groups, futures)
         states.groups, states.futures = groups, futures
@@ -157,23 +141,20 @@ class ClusterExecutor:
                     "or fit again."
                 )
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
-
     def _apply(self, command: Command, groups: Sequence[Group], before: list[Future] | None) -> list[Future]:
         """A task for every group; what nothing comes before depends on something scattered."""
         sent: object = command
         if before is None or len(groups) * sizeof(command.keywords) > _EMBED:
             sent = self._scatter(command)
         made = []
-        for group, old in zip(groups, before or [None] * len(groups), strict=True):
-            spans, blocks = ([of[chunk] for chunk in group.chunks] for of in (self._spans, self._blocks))
-            made.append(self._submit(apply, sent, spans, old, *blocks, at=group.worker))
+        for (worker, chunks), old in zip(groups, before or [None] * len(groups), strict=True):
+            spans, blocks = ([of[chunk] for chunk in chunks] for of in (self._spans, self._blocks))
+            made.append(self._submit(apply, sent, spans, old, *blocks, at=worker))
         return made
 
     def _submit(self, task: Callable[..., object], *arguments: object, at: str | None = None) -> Future:
         """A task for a worker; for any other where that is gone."""
-        where = {"workers": [at], "allow_other_workers": True} if at else {}
-        return self._client.submit(task, *arguments, pure=False, **where)
+        return self._client.submit(task, *arguments, pure=False, workers=at, allow_other_workers=at is not None)
 
     def _scatter(self, value: object, workers: list[str] | None = None) -> Future:
         try:
@@ -191,14 +172,14 @@ class ClusterExecutor:
 
     def _wait(self, futures: list[Future]) -> None:
         """Wait for tasks; look now and then whether there are workers."""
-        while any(future.status == "pending" for future in futures):
+        late = True
+        while late:
             try:
                 with self._client.as_current():
                     distributed.wait(futures, timeout=_POLL)
+                late = False
             except TimeoutError:
                 self._workers()
-
-    # -- workers -----------------------------------------------------------------------------------------------------
 
     def _workers(self) -> dict[str, int]:
         """Threads of every worker there is; waits for one."""
@@ -220,23 +201,17 @@ class ClusterExecutor:
             where = self._client.who_has(self._blocks)
             at = [next(iter(where.get(block.key, ())), "") for block in self._blocks]
             self._groups = fair_groups(at, [hi - lo for lo, hi in self._spans], self._threads)
-            for group in self._groups:
-                for chunk in group.chunks:
-                    if at[chunk] != group.worker:  # a task, because mere copies would be dropped again
-                        self._blocks[chunk] = self._submit(lambda block: block, self._blocks[chunk], at=group.worker)
+            for chunk, worker in ((chunk, worker) for worker, chunks in self._groups for chunk in chunks):
+                if at[chunk] != worker:  # a task, because mere copies would be dropped again
+                    self._blocks[chunk] = self._submit(lambda block: block, self._blocks[chunk], at=worker)
         return self._groups
 
 
 def fair_groups(at: Sequence[str], rows: Sequence[int], threads: Mapping[str, int]) -> list[Group]:
     """Chunks of every thread, about as many rows for each; ``at[i]`` is the worker that has chunk i."""
-    slots = [worker for worker, number in threads.items() for _ in range(number)]
-    by_worker = sorted(range(len(at)), key=lambda chunk: slots.index(at[chunk]) if at[chunk] in slots else len(slots))
-    sizes = np.array([rows[chunk] for chunk in by_worker])
-    middles = np.cumsum(sizes) - sizes / 2
-    cuts = np.searchsorted(middles, np.arange(1, len(slots)) * sizes.sum() / len(slots))
-    shares = [share.tolist() for share in np.split(np.array(by_worker), cuts)]
-    return [Group(worker, share) for worker, share in zip(slots, shares, strict=True) if share]
-
-
-def _codes_of(pair: tuple[list[tuple[Array, object]], Addends], number: int) -> Array:
-    return pair[0][number][0]
+    slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
+    by_worker = sorted(range(len(at)), key=lambda chunk: at[chunk])
+    sizes = np.array(rows)[by_worker]
+    cuts = np.searchsorted(np.cumsum(sizes) - sizes / 2, np.arange(1, len(slots)) * sizes.sum() / len(slots))
+    shares = np.split(np.array(by_worker), cuts)
+    return [(worker, share.tolist()) for worker, share in zip(slots, shares, strict=True) if len(share)]

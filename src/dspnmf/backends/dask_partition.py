@@ -11,15 +11,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add, itemgetter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import dask
 import dask.multiprocessing
 import numpy as np
 from dask.delayed import Delayed
-from numpy.typing import DTypeLike
 
 from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike, Matrix
@@ -32,6 +32,7 @@ Span: TypeAlias = tuple[int, int]  # first row of a chunk, and the one after its
 State: TypeAlias = Any  # (U, D), or None where a chunk has no codes yet
 Addends: TypeAlias = tuple[Any, ...]  # sums over rows: `total` adds such tuples up
 Command: TypeAlias = partial[tuple[State, Addends]]  # (X, span, state) -> next state and sums
+Method: TypeAlias = Callable[..., object]  # of `MemoryRows`
 Part = TypeVar("Part")
 
 
@@ -57,26 +58,20 @@ def take_step(X: ArrayLike, span: Span, state: State, *, t: float) -> tuple[Stat
     return (U, None), ()
 
 
-def look(
-    X: ArrayLike, span: Span, state: State, *, model: RowModel, scale: float, t: float, sweeps: int, stretch: float
+def on_rows(
+    X: ArrayLike, span: Span, state: State, *, method: Method, scale: float, t: float = 0.0, **arguments: object
 ) -> tuple[State, Addends]:
-    """The pending step, then the sweeps of `Rows.look`; its sums, and squared changes of the first and last sweep."""
-    chunk = Chunk(X, state, scale)
-    chunk.step(t)
-    return state, chunk.swept(model, sweeps, stretch)
+    """What a method of rows in memory returns for a chunk, after a step along its direction."""
+    rows = MemoryRows(as_block(X), state[0].shape[1], scale)
+    rows._U, rows._D = state
+    rows.step(t)
+    sums = method(rows, **arguments)
+    return state, sums if isinstance(sums, tuple) else (sums,)
 
 
-class Chunk(MemoryRows):
-    """The rows of a chunk with these codes and this direction."""
-
-    def __init__(self, X: ArrayLike, state: State, scale: float) -> None:
-        super().__init__(as_block(X), state[0].shape[1], scale)
-        self._U, self._D = state
-
-
-def as_block(X: ArrayLike, dtype: DTypeLike | None = None) -> Matrix:
-    """A chunk as `MemoryRows` take it, in float64 unless it is float32 (or what is asked for): an array, or CSR."""
-    dtype = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+def as_block(X: ArrayLike) -> Matrix:
+    """A chunk as `MemoryRows` take it, in float64 unless it is float32: an array, or CSR."""
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     if not hasattr(X, "tocsr"):  # sparse arrays of other libraries have it too
         return np.asarray(X).astype(dtype, copy=False)
     X = X.tocsr().astype(dtype, copy=False)
@@ -96,29 +91,19 @@ def gram_stripe(X: ArrayLike, span: Span, state: State, *, lo: int, hi: int, uni
     return state, (norms.gram_stripe(as_block(X), lo, hi, unit),)
 
 
-def sums(X: ArrayLike, span: Span, state: State, *, scale: float) -> tuple[State, Addends]:
-    """P = X'U and Q = U'U."""
-    return state, Chunk(X, state, scale).sums()[:2]
+@dataclass(frozen=True)
+class Triangle:
+    """The triangular factor R of [X U] for some rows; a sum is the factor of the rows of both."""
 
+    R: Any
 
-def residual2(X: ArrayLike, span: Span, state: State, *, Vt: Array, scale: float) -> tuple[State, Addends]:
-    """||X - UV||^2."""
-    return state, (Chunk(X, state, scale).residual2(Vt),)
+    @classmethod
+    def of(cls, rows: MemoryRows) -> Triangle:
+        """The factor of these rows."""
+        return cls(rows.triangle())
 
-
-def triangle(X: ArrayLike, span: Span, state: State, *, scale: float) -> tuple[State, Addends]:
-    """The triangular factor of [X U]."""
-    return state, (Triangle(Chunk(X, state, scale).triangle()),)
-
-
-class Triangle(NamedTuple):
-    """The triangular factor R of some rows; a sum is the factor of the rows of both."""
-
-    R: Array
-
-    def __add__(self, other: Triangle) -> Triangle:  # type: ignore[override]
-        R: Any = np.linalg.qr(np.vstack([self.R, other.R]), mode="r")
-        return Triangle(R)
+    def __add__(self, other: Triangle) -> Triangle:
+        return Triangle(np.linalg.qr(np.vstack([self.R, other.R]), mode="r"))
 
 
 def apply(
@@ -155,8 +140,7 @@ class LocalExecutor:
     """The chunks of a Dask array on a scheduler of this machine; processes are started once."""
 
     def __init__(self, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
-        self._blocks = blocks
-        self._spans = spans
+        self._blocks, self._spans = blocks, spans
         self._options: dict[str, Any] = {}
         scheduler = dask.base.get_scheduler(collections=blocks)
         if scheduler is dask.multiprocessing.get and not dask.config.get("pool", None):

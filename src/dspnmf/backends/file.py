@@ -58,7 +58,7 @@ class FileData(BaseData):
 
     def __init__(self, reader: SlabReader, backend: FileBackend, survey: Survey) -> None:
         super().__init__(_itself, reader.shape, reader.dtype, backend, survey.facts.largest)
-        self.reader, self.scratch, self._survey = reader, backend.scratch, survey
+        self.reader, self.scratch, self._survey, self.facts = reader, backend.scratch, survey, survey.facts
 
     @property
     def missing(self) -> NDArray[np.intp] | None:
@@ -68,13 +68,12 @@ class FileData(BaseData):
     def mean(self) -> float:
         """The mean of X, missing cells at those of their columns."""
         filled = 0.0 if self.missing is None else float(self.column_means() @ self.missing)
-        facts = self._survey.facts
-        return (facts.total * facts.unit + filled) / (self.shape[0] * self.shape[1])
+        return super().mean() + filled / (self.shape[0] * self.shape[1])
 
     def norm2(self, scale: float) -> float:
         """||X||^2, missing cells at the means of their columns."""
         filled = 0.0 if self.missing is None else float((self.column_means() / scale) ** 2 @ self.missing)
-        return self._survey.facts.norm2(scale) + filled
+        return super().norm2(scale) + filled
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
