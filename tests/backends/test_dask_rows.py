@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dask_arrays import LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
+from dask_arrays import CASES, LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
 from dspnmf.backends import MemoryRows, dask_cluster
 from dspnmf.backends.dask import DASK, DaskData, DaskRows
 from dspnmf.backends.dask_cluster import fair_groups
@@ -93,9 +93,7 @@ def take(steps: Iterator[np.ndarray], number: int) -> np.ndarray:
     return np.array([next(steps) for _ in range(number)])
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("where", ["synchronous", "threads", "cluster"])
+@pytest.mark.parametrize(("where", "layout", "dtype"), CASES)
 def test_looks_of_memory(where: str, layout: Any, dtype: Any, request: pytest.FixtureRequest) -> None:
     """However X is cut and whoever computes: 20 looks, codes and residuals are those of rows in memory."""
     X, tolerance = data(dtype), TOLERANCE[dtype]
@@ -115,6 +113,7 @@ def test_looks_of_memory(where: str, layout: Any, dtype: Any, request: pytest.Fi
         np.testing.assert_allclose(codes.compute(), expected.codes, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_looks_of_memory_in_processes(request: pytest.FixtureRequest) -> None:
     """Processes give the same sums too, states going back and forth."""
     with scheduler("processes", request), within(300):
@@ -280,23 +279,23 @@ def settled(client: Client) -> int:
     return counts[-1]
 
 
-def test_look_60_costs_what_look_10_does(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [8, pytest.param(1000, marks=pytest.mark.slow)])
+def test_look_60_costs_what_look_10_does(every: int, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the time of a look nor what the scheduler holds grows, checkpoints or not; nothing is left in the end."""
-    for every in (8, 1000):
-        monkeypatch.setattr(dask_cluster, "_CHECKPOINT_EVERY", every)
-        with client.as_current(), within(300):
-            rows = rows_of(chunked(data()))
-            steps, times = descent(rows), []
-            take(steps, 10)
-            early = settled(client)
-            for _ in range(50):
-                begin = time.perf_counter()
-                next(steps)
-                times.append(time.perf_counter() - begin)
-            assert settled(client) == early
-            assert statistics.median(times[40:]) < 5 * statistics.median(times[:10])
-            del rows, steps
-            assert settled(client) == 0
+    monkeypatch.setattr(dask_cluster, "_CHECKPOINT_EVERY", every)
+    with client.as_current(), within(300):
+        rows = rows_of(chunked(data()))
+        steps, times = descent(rows), []
+        take(steps, 10)
+        early = settled(client)
+        for _ in range(50):
+            begin = time.perf_counter()
+            next(steps)
+            times.append(time.perf_counter() - begin)
+        assert settled(client) == early
+        assert statistics.median(times[40:]) < 5 * statistics.median(times[:10])
+        del rows, steps
+        assert settled(client) == 0
 
 
 @pytest.mark.parametrize(
