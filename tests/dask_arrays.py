@@ -19,6 +19,15 @@ from scipy import sparse
 
 N, M, K = 600, 24, 4
 LAYOUTS = ((100,) * 6, (250, 250, 100), (1, 599), (0, 300, 0, 0, 300))
+_QUICK = ((LAYOUTS[0], np.float32), (LAYOUTS[3], np.float64))  # on a cluster
+CASES = [  # scheduler, layout and type; most of those on a cluster are slow
+    pytest.param(
+        where, layout, dtype, marks=[pytest.mark.slow] * (where == "cluster" and (layout, dtype) not in _QUICK)
+    )
+    for where in ("synchronous", "threads", "cluster")
+    for layout in LAYOUTS
+    for dtype in (np.float64, np.float32)
+]
 
 
 def data(dtype: Any = np.float64) -> np.ndarray:

@@ -14,7 +14,7 @@ from distributed import Client
 from scipy import sparse
 from sklearn.exceptions import EfficiencyWarning
 
-from dask_arrays import LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
+from dask_arrays import CASES, LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
 from dspnmf import DSPNMF, GNMF, NMF
 
 pytestmark = [
@@ -44,9 +44,7 @@ def method(kind: Any = DSPNMF, **parameters: Any) -> Any:
     return kind(**{"n_components": K, "solver": "hals", "max_iter": 50, "tol": 0, "random_state": 0, **parameters})
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rows", LAYOUTS)
-@pytest.mark.parametrize("where", ["synchronous", "threads", "cluster"])
+@pytest.mark.parametrize(("where", "rows", "dtype"), CASES)
 def test_history_of_numpy(where: str, rows: Any, dtype: Any, request: pytest.FixtureRequest) -> None:
     """However X is cut and whoever computes, history, components and codes are those of NumPy."""
     X = data(dtype)
@@ -261,7 +259,7 @@ def test_checkpoint(
 
     with scheduler(where, request):
         with monkeypatch.context() as patch:
-            patch.setattr(DSPNMF, "_say", interrupt)
+            patch.setattr(DSPNMF, "_log", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(chunked(data(), layouts[0]), checkpoint_path=path, checkpoint_every=0)
         assert path.exists()
@@ -286,9 +284,9 @@ def test_a_lost_worker_does_not_lose_the_fit(
         if iteration == 12:
             kill_workers(mortal, killed)
 
-    with mortal.as_current(), within(60):
+    with mortal.as_current(), within(300):
         with monkeypatch.context() as patch:
-            patch.setattr(kind, "_say", kill)
+            patch.setattr(kind, "_log", kill)
             mine = model.fit_transform(chunked(data()))
         assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
         kill_workers(mortal)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf._typing import Array, Matrix
+from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.protocol import Backend, Capability, Data
 from dspnmf.backends.row_model import X_BLOCK, Block
 
@@ -19,11 +20,20 @@ class BaseData:
     """
 
     blocks: dict[str, Any]  # name -> something with as many columns as the block has
+    facts = ChunkFacts()  # of X, where one pass over its chunks has found them
 
     def __init__(self, X: Any, shape: tuple[int, int], dtype: np.dtype[Any], backend: Backend, largest: float) -> None:
         self.backend, self.largest = backend, largest
         self.shape, self.dtype = shape, dtype
         self.blocks = {"X": X}
+
+    def mean(self) -> float:
+        """The mean of X."""
+        return self.facts.total / (self.shape[0] * self.shape[1]) * self.facts.unit
+
+    def norm2(self, scale: float) -> float:
+        """||X||^2 in the unit `scale`."""
+        return self.facts.norm2(scale)
 
     def block(self, name: str = "X") -> Block:
         """The columns of a block."""
@@ -44,6 +54,10 @@ class BaseData:
 
     def _refuse(self, capability: Capability) -> NoReturn:
         raise NotImplementedError(f"X is {self.backend.name}, which is not capable of {capability!r}.")
+
+    def with_similarity_block(self) -> tuple[Self, str]:
+        """Itself: X stands still."""
+        return self, "X"
 
     def widened(self, name: str, columns: Matrix) -> Data:
         """Refused."""

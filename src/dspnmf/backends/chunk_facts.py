@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dspnmf import _validation
+from dspnmf._threads import spread
 from dspnmf._typing import Matrix
 from dspnmf.backends.norms import read_only
 
 
 @dataclass(frozen=True)
 class ChunkFacts:
-    """Facts about some rows; added up, those of all of them. Sums are in a unit near the largest entry.
-
-    So squares are finite whatever the unit of X is.
-    """
+    """Facts about some rows; added up, those of all of them. Sums are in a unit near the largest entry: finite."""
 
     largest: float = 0.0
-    unit: float = 1.0
+    unit: float = float(np.finfo(np.float64).tiny)
     total: float = 0.0  # of X / unit
     squares: float = 0.0  # of (X / unit)^2
     stored: int = 0
@@ -44,8 +43,9 @@ class ChunkFacts:
         if not (low >= 0 and high < np.inf):
             row, column, value = _validation.first_bad_cell(X)
             return cls(stored=values.size, bad=(first_row + row, column, value))
-        unit = float(2.0 ** np.round(np.log2(high))) if high > 0 else float(np.finfo(X.dtype).tiny)
-        total, squares = kernels.moments(read_only(values), unit, 0, len(values))
+        unit = float(2.0 ** np.round(np.log2(high))) if high > 0 else cls.unit
+        parts = spread(partial(kernels.moments, read_only(values), unit), len(values), 4.0 * values.size)
+        total, squares = (sum(column) for column in zip(*parts, strict=True))
         return cls(high, unit, total, squares, values.size)
 
     def check(self, method: str) -> ChunkFacts:

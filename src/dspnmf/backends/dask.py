@@ -29,12 +29,10 @@ from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike
 from dspnmf.backends import dask_partition as partition
 from dspnmf.backends import norms
+from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
-from dspnmf.backends.dask_local import LocalExecutor
-from dspnmf.backends.dask_partition import Addends, Executor, Span, Update
-from dspnmf.backends.memory import on_host
-from dspnmf.backends.memory_rows import TRIANGLE, triangle_residual2
-from dspnmf.backends.plain_backend import PlainData, PlainRows
+from dspnmf.backends.memory import MemoryBackend, on_host
+from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, triangle_residual2
 from dspnmf.backends.protocol import Backend, Capability
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
@@ -42,153 +40,122 @@ from dspnmf.backends.small_arrays import HOST, Small
 _STRIPE = {False: 2**22, True: 2**25}  # numbers of X'X summed at once, if X is dense and if it is sparse
 
 
-class DaskData(PlainData):
-    """A checked Dask array; Dask begins to compute it when `executor` is first asked for."""
-
-    largest = math.nan  # until `facts` are known
+class DaskData(BaseData):
+    """A checked Dask array, float, chunked by rows only; Dask begins to compute it when `executor` is first used."""
 
     def __init__(self, X: da.Array, method: str) -> None:
-        self.backend: Backend = DASK
-        self.X = X  # float, chunked by rows only
-        self.shape: tuple[int, int] = X.shape
-        self.dtype: np.dtype[Any] = np.dtype(X.dtype)
-        self.method = method  # for messages
+        super().__init__(X, X.shape, np.dtype(X.dtype), DASK, math.nan)
+        self.method = method  # the estimator's name, for messages
 
     @cached_property
-    def spans(self) -> list[Span]:
-        """First row of every chunk, and the one after its last."""
-        return list(itertools.pairwise(itertools.accumulate(self.X.chunks[0], initial=0)))
-
-    @cached_property
-    def executor(self) -> Executor[Any]:
-        """What works on the chunks."""
-        blocks, client = self.X.to_delayed().ravel().tolist(), client_of(self.X)
+    def executor(self) -> partition.LocalExecutor:
+        """What applies commands to the chunks, and keeps states."""
+        X = self.blocks["X"]
+        spans = list(itertools.pairwise(itertools.accumulate(X.chunks[0], initial=0)))
+        blocks, client = X.to_delayed().ravel().tolist(), client_of(X)
         if client is None:
-            return LocalExecutor(blocks, self.spans)
+            return partition.LocalExecutor(blocks, spans)
         from dspnmf.backends.dask_cluster import ClusterExecutor
 
-        return ClusterExecutor(client, blocks, self.spans)
-
-    @cached_property
-    def facts(self) -> ChunkFacts:
-        """Facts from one pass over X; an error if a cell is not allowed."""
-        facts: ChunkFacts = self.executor.reduce(partial(partition.facts))[0].check(self.method)
-        self.largest = facts.largest
-        return facts
-
-    def mean(self) -> float:
-        """The mean of X."""
-        return self.facts.total / (self.shape[0] * self.shape[1]) * self.facts.unit
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2."""
-        return self.facts.norm2(scale)
+        return ClusterExecutor(client, blocks, spans)  # type: ignore[return-value]  # same methods, other states
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2 = ||X'X||^2, in stripes of columns."""
         m, value = self.shape[1], 0.0
-        width = max(1, _STRIPE[sparse.issparse(self.X._meta)] // m)
+        width = max(1, _STRIPE[sparse.issparse(self.blocks["X"]._meta)] // m)
         for lo in range(0, m, width):
             stripe = partial(partition.gram_stripe, lo=lo, hi=min(lo + width, m), unit=scale**2)
-            value += norms.stripe_norm2(self.executor.reduce(stripe)[0])
+            value += norms.stripe_norm2(self.executor.apply(stripe)[1][0])
         return value
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DaskRows:
         """Rows for `hals`."""
         if operators:
-            self._refuse("operators", f"{len(operators)} operator(s) between rows: graphs, masks")
+            self._refuse("operators")
         return DaskRows(self, k, scale)
 
 
 class DaskCodes(NamedTuple):
-    """Codes by how they are made: of X when they are needed, or the states of an executor."""
+    """Codes by how they are made: by updates that nobody has applied yet, from states of the executor or from X."""
 
     rows: DaskRows
-    made: Any  # an Update that makes the first states, or States
+    states: Any  # None: the first update makes them of X
+    updates: tuple[partition.Command, ...] = ()
 
 
-class DaskRows(PlainRows):
+class DaskRows:
     """Rows of a Dask array (see `Rows`), for `hals`."""
 
+    completes = False
     small: Small = HOST
 
     def __init__(self, data: DaskData, k: int, scale: float) -> None:
-        self._data = data
-        self.k = k
-        self.scale = scale
-        self.shape = data.shape
-        self.dtype = data.dtype
-        self.product_cost = 2.0 * data.facts.stored * k if "facts" in vars(data) else math.nan
+        self.data, self.shape, self.dtype = data, data.shape, data.dtype
+        self.k, self.scale = k, scale
+        self.product_cost = 2.0 * data.facts.stored * k
         self.sweep_cost = 2.0 * self.shape[0] * k**2
         self._states: Any = None
         self._pending = 0.0
         self._known: tuple[Array, Array, tuple[Array, ...]] | None = None  # the sums of the codes as they are
 
-    # -- codes
-
     @property
     def codes(self) -> DaskCodes:
         """The codes as they are now; states do not change, so nothing is copied."""
-        self._settle()
+        self.release()
         return DaskCodes(self, self._states)
 
     def draw(self, start: RandomCodes) -> DaskCodes:
         """Codes drawn at random, where the rows are."""
-        return DaskCodes(self, partial(partition.draw, random=start))
+        return DaskCodes(self, None, (partial(partition.draw, random=start),))
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> DaskCodes:
         """Codes that minimise the model row by row, solved when they are needed."""
         if ties is not None or completion is not None:
-            raise NotImplementedError("Rows of a Dask array have no ties to other rows and no missing cells.")
-        return DaskCodes(self, partial(partition.solve, model=model, k=self.k, scale=self.scale))
+            self.data._refuse("missing" if ties is None else "operators")
+        return DaskCodes(self, None, (partial(partition.solve, model=model, k=self.k, scale=self.scale),))
 
     def scaled(self, codes: DaskCodes, factors: Array | float) -> DaskCodes:
-        """Codes times a number, or a number for every component; those made of X when they are needed."""
-        factors = np.asarray(factors)
-        if isinstance(codes.made, partial):
-            return DaskCodes(self, partial(partition.multiply, start=codes.made, factors=factors))
-        return self.restore_codes(U * factors.astype(U.dtype) for U in self.save_codes(codes))
+        """Codes times a number, or a number for every component, when they are needed."""
+        multiply = partial(partition.multiply, factors=np.asarray(factors))
+        return codes._replace(updates=(*codes.updates, multiply))
 
     def save_codes(self, codes: DaskCodes | None = None) -> Iterator[Array]:
         """Codes for the host, chunk by chunk: those given, or the current ones."""
-        made, executor = (codes or self.codes).made, self._data.executor
-        return executor.codes(executor.states(made) if isinstance(made, partial) else made)
+        return self.data.executor.codes(self._made(codes or self.codes))
 
     def some_codes(self, rows: NDArray[np.intp]) -> Array:
-        """The codes of some rows, in float64; blocks come here one after the other."""
-        some = np.empty((len(rows), self.k))
-        for (lo, hi), block in zip(self._data.spans, self.save_codes(), strict=True):
-            here = (rows >= lo) & (rows < hi)
-            some[here] = block[rows[here] - lo]
-        return some
+        """Refused."""
+        self.data._refuse("batches")
 
     def restore_codes(self, blocks: Iterable[Array]) -> DaskCodes:
         """Codes for `begin`, from blocks of rows in their order."""
         whole = np.concatenate([np.asarray(block, self.dtype) for block in blocks])
-        return DaskCodes(self, self._data.executor.states([whole[lo:hi] for lo, hi in self._data.spans]))
+        cuts = np.cumsum(self.data.blocks["X"].chunks[0])[:-1]
+        return DaskCodes(self, self.data.executor.states(np.split(whole, cuts)))
 
     def begin(self, codes: DaskCodes | Array) -> None:
         """Start from these codes."""
-        made = (self.restore_codes([codes]) if isinstance(codes, np.ndarray) else codes).made
-        self._states = self._data.executor.states(made) if isinstance(made, partial) else made
+        self._states = self._made(self.restore_codes([codes]) if isinstance(codes, np.ndarray) else codes)
         self._pending, self._known = 0.0, None
+
+    def restart(self) -> None:
+        """X is as it was."""
+
+    def refresh(self, Vt: Array) -> None:
+        """X is as it was."""
 
     def release(self) -> None:
         """Take the pending step: directions go with the states they belong to."""
-        self._settle()
+        if self._pending:
+            self._states = self._made(DaskCodes(self, self._states, (partial(partition.take_step, t=self._pending),)))
+            self._pending = 0.0
 
-    def array(self, codes: DaskCodes) -> da.Array:
-        """Codes as a Dask array: made of X's chunks where they can be, otherwise of codes in this process."""
-        X, meta = self._data.X, np.empty((0, 0), self.dtype)
-        if isinstance(codes.made, partial):
-            unchecked = None if "facts" in vars(self._data) else self._data.method
-            small = dask.delayed((codes.made, unchecked), traverse=False)
-            return X.map_blocks(_codes_of_chunk, small, dtype=self.dtype, chunks=(X.chunks[0], (self.k,)), meta=meta)
-        name = f"codes-{uuid.uuid4().hex}"
-        graph = {(name, number, 0): U for number, U in enumerate(self.save_codes(codes))}
-        return da.Array(graph, name, (X.chunks[0], (self.k,)), meta=meta)
-
-    # -- looks
+    def _made(self, codes: DaskCodes) -> Any:
+        """States with these codes."""
+        states = codes.states
+        for update in codes.updates:
+            states, _ = self.data.executor.apply(update, states)
+        return states
 
     def step(self, t: float) -> None:
         """U += t D."""
@@ -196,48 +163,38 @@ class DaskRows(PlainRows):
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """One update, and one tree of sums."""
-        if model.pulls or model.curves:
-            named = ", ".join(map(str, sorted({*model.pulls, *model.curves})))
-            raise NotImplementedError(
-                f"Rows of a Dask array have no operators, but the model has some (number {named})."
-            )
-        model = RowModel(model.S.astype(self.dtype), model.M.astype(self.dtype))  # as the kernels use it
-        look = partial(partition.look, model=model, scale=self.scale, t=self._pending, sweeps=sweeps, stretch=stretch)
-        PD, UD, DD, first, last = self._update(look)
+        model = model._replace(S=model.S.astype(self.dtype), M=model.M.astype(self.dtype))  # as the kernels use it
+        arguments = {"t": self._pending, "model": model, "sweeps": sweeps, "stretch": stretch}
+        self._states, (PD, UD, DD, first, last) = self._on_rows(MemoryRows.swept, **arguments)
+        self._pending = 0.0
         return Sums(PD, UD, DD, settled=(last / first) ** 0.5 if first > 0 else 0.0)
 
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
         """P = X'U and Q = U'U; asked twice, they are computed once."""
         if self._known is None:
-            P, Q = self._reduce(partial(partition.sums, scale=self.scale))
-            self._known = P, Q, ()
+            self.release()
+            _, (P, Q, none) = self._on_rows(MemoryRows.sums)
+            self._known = P, Q, none
         return self._known
 
     def residual2(self, Vt: Array) -> float:
         """||X - UV||^2 from the residuals themselves."""
-        return float(self._reduce(partial(partition.residual2, Vt=Vt, scale=self.scale))[0])
+        self.release()
+        return float(self._on_rows(MemoryRows.residual2, Vt=Vt)[1][0])
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U], one for every chunk, combined two by two."""
         if self.shape[1] > TRIANGLE:
             return None
-        return triangle_residual2(self._reduce(partial(partition.triangle, scale=self.scale))[0].R, self.shape[1])
+        self.release()
+        return triangle_residual2(self._on_rows(partition.Triangle.of)[1][0].R, self.shape[1])
 
-    def _update(self, update: Update) -> Addends:
-        self._states, sums = self._data.executor.update(update, self._states)
-        self._pending = 0.0
-        return sums
-
-    def _settle(self) -> None:
-        if self._pending:
-            self._update(partial(partition.take_step, t=self._pending))
-
-    def _reduce(self, reduction: partition.Reduction) -> Addends:
-        self._settle()
-        return self._data.executor.reduce(reduction, self._states)
+    def _on_rows(self, method: partition.Method, **arguments: Any) -> tuple[Any, partition.Addends]:
+        command = partial(partition.on_rows, method=method, scale=self.scale, **arguments)
+        return self.data.executor.apply(command, self._states)
 
 
-class DaskBackend:
+class DaskBackend(MemoryBackend):
     """Dask arrays."""
 
     name = "a Dask array"
@@ -254,23 +211,32 @@ class DaskBackend:
         method = type(estimator).__name__
         _validation.check_dask(method, X)
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        X = _by_rows(X)
+        if len(X.chunks[1]) > 1:
+            _validation.warn_column_chunks(X)
+            X = X.rechunk({1: -1})
+        meta = partition.as_block(X._meta)
+        if (type(meta), meta.dtype) != (type(X._meta), X.dtype):
+            X = X.map_blocks(partition.as_block, dtype=meta.dtype, meta=meta)
         if reset and np.isnan(X.shape[0]):
             _validation.warn_unknown_chunks()
             X = (X.persist() if client_of(X) is not None else X.copy()).compute_chunk_sizes()
         data = DaskData(X, method)
         if reset:
             _validation.check_not_empty(method, data.shape)
-            data.facts  # noqa: B018  # the pass is made here
+            data.facts = data.executor.apply(partial(partition.facts))[1][0].check(method)
+            data.largest = data.facts.largest
         return data
 
     def codes(self, codes: DaskCodes) -> da.Array:
-        """A Dask array with the row chunks of X."""
-        return codes.rows.array(codes)
-
-    def components(self, V: Array) -> Array:
-        """As they are."""
-        return V
+        """A Dask array with the row chunks of X: made of these where it can be, otherwise of codes in this process."""
+        data, X = codes.rows.data, codes.rows.data.blocks["X"]
+        meta, chunks = np.empty((0, 0), data.dtype), (X.chunks[0], (codes.rows.k,))
+        if codes.states is None:
+            small = dask.delayed((codes.updates, data.method), traverse=False)
+            return X.map_blocks(_codes_of_chunk, small, dtype=data.dtype, chunks=chunks, meta=meta)
+        name = f"codes-{uuid.uuid4().hex}"
+        graph = {(name, number, 0): U for number, U in enumerate(codes.rows.save_codes(codes))}
+        return da.Array(graph, name, chunks, meta=meta)
 
     def samples(self, Z: da.Array, V: ArrayLike) -> da.Array:
         """A Dask array, not computed yet."""
@@ -292,26 +258,16 @@ def client_of(X: da.Array) -> Any:
     return owner if hasattr(owner, "scheduler_info") else None
 
 
-def _by_rows(X: da.Array) -> da.Array:
-    """X in float, chunked by rows only."""
-    if len(X.chunks[1]) > 1:
-        _validation.warn_column_chunks(X)
-        X = X.rechunk({1: -1})
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-    if X.dtype == dtype and type(X._meta) in (np.ndarray, sparse.csr_matrix, sparse.csr_array):
-        return X
-    meta = sparse.csr_array((0, 0), dtype=dtype) if hasattr(X._meta, "tocsr") else np.empty((0, 0), dtype)
-    return X.map_blocks(partition.as_block, dtype, dtype=dtype, meta=meta)
-
-
 def _codes_of_chunk(
-    X: ArrayLike, small: tuple[Update, str | None], block_info: Mapping[Any, Any] | None = None
+    X: ArrayLike, small: tuple[Sequence[partition.Command], str], block_info: Mapping[Any, Any]
 ) -> Array:
-    """Codes of a chunk; its values are checked first where a method is named that they are codes of."""
-    start, method = small
-    (lo, hi), *_ = block_info[0]["array-location"] if block_info else ((0, 0),)
-    span = (0, 0) if lo is None or np.isnan(lo) else (int(lo), int(hi))  # rows of chunks of unknown size have no number
-    if method is not None:
-        ChunkFacts.of(partition.as_block(X), span[0]).check(method)
+    """Codes of a chunk whose values are allowed, by updates."""
+    updates, method = small
+    lo, hi = block_info[0]["array-location"][0]
+    span = (0, 0) if np.isnan(hi) else (int(lo), int(hi))  # rows of chunks of unknown size have no number
+    state: Any = None
     with alone():
-        return start(X, span, None)[0][0]
+        ChunkFacts.of(partition.as_block(X), span[0]).check(method)
+        for update in updates:
+            state, _ = update(X, span, state)
+    return np.asarray(state[0])

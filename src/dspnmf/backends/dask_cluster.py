@@ -21,27 +21,16 @@ from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import distributed
+import numpy as np
 from dask.delayed import Delayed
 from dask.sizeof import sizeof
 from distributed import Client, Future, KilledWorker
 
 from dspnmf._typing import Array
-from dspnmf.backends.dask_partition import (
-    FAN_IN,
-    Addends,
-    Before,
-    Reduction,
-    Span,
-    Task,
-    Update,
-    reduce_chunks,
-    total,
-    update_chunks,
-)
+from dspnmf.backends.dask_partition import Addends, Command, Span, apply, total, tree
 
 Result = TypeVar("Result")
-Command: TypeAlias = Update | Reduction
-Futures: TypeAlias = Sequence[Future]
+Group: TypeAlias = tuple[str, list[int]]  # a worker, and the chunks that one of its threads works on
 
 _EMBED = 2**20  # bytes sent along with the tasks of a pass; more are scattered, and workers pass them on
 _CHECKPOINT_EVERY = 8  # updates at least between two checkpoints
@@ -58,109 +47,74 @@ _GAVE_UP = (
 )
 
 
-@dataclass
-class Group:
-    """Chunks that one worker thread works on."""
-
-    worker: str
-    chunks: list[int]
-    rows: int = 0
-
-    def take(self, chunk: int, rows: int) -> None:
-        """One more chunk."""
-        self.chunks.append(chunk)
-        self.rows += rows
-
-
 @dataclass(eq=False)
 class ClusterStates:
     """The states of all chunks: how they are made, and futures of them where they were."""
 
-    checkpoint: Sequence[Array] | None  # codes of every chunk; None: the first update makes them
-    updates: tuple[Update, ...] = ()  # since the checkpoint
+    checkpoint: Sequence[Array] | None = None  # codes of every chunk; None: there were none
+    updates: tuple[Command, ...] = ()  # since the checkpoint
     groups: Sequence[Group] = ()
-    futures: Futures | None = None  # of what `update_chunks` returns for every group; None: to be made
+    futures: list[Future] | None = None  # of what `apply` returns for every group; None: to be made
 
 
 class ClusterExecutor:
-    """The chunks of a Dask array on the workers of a client (see `Executor`)."""
+    """The chunks of a Dask array on the workers of a client."""
+
+    states = ClusterStates
 
     def __init__(self, client: Client, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
-        self._client = client
-        self._spans = spans
+        self._client, self._spans = client, spans
         self._blocks: list[Future] = client.compute(list(blocks))  # in the order of the rows
         self._groups: list[Group] = []  # none: to be formed
         self._threads: dict[str, int] = {}  # of the workers when groups were formed
         self._checkpoint_end = self._checkpoint_seconds = 0.0
 
-    def states(self, start: Update | Sequence[Array]) -> ClusterStates:
-        """Made when they are first needed."""
-        return ClusterStates(None, (start,)) if isinstance(start, partial) else ClusterStates(start)
-
-    def update(self, update: Update, states: ClusterStates) -> tuple[ClusterStates, Addends]:
-        """One task for every group, and a tree of sums."""
+    def apply(self, command: Command, states: ClusterStates | None = None) -> tuple[ClusterStates, Addends]:
+        """Next states, and the sums over all chunks: two tasks for every group, and a tree; the last few sums here."""
+        old = states or ClusterStates()
 
         def work() -> tuple[ClusterStates, Addends]:
-            groups, updates = states.groups, (*states.updates, update)
-            futures = self._apply(update_chunks, update, groups, states.futures)
-            sums = [self._submit(group, itemgetter(1), pair) for group, pair in zip(groups, futures, strict=True)]
-            return ClusterStates(states.checkpoint, updates, groups, futures), self._total(sums)
+            futures = self._apply(command, old.groups, old.futures)
+            sums = [self._submit(itemgetter(1), pair) for pair in futures]
+            new = ClusterStates(old.checkpoint, (*old.updates, command), old.groups, futures)
+            return new, total(*self._gather(tree(partial(self._submit, total), sums, 8)))
 
-        new, sums = self._insist(work, states)
+        new, sums = self._insist(work, old)
         self._consider_checkpoint(new)
         return new, sums
 
-    def reduce(self, reduction: Reduction, states: ClusterStates | None = None) -> Addends:
-        """One task for every group, and a tree of sums."""
-
-        def work() -> Addends:
-            groups, futures = (states.groups, states.futures) if states else (self._formed_groups(), None)
-            return self._total(self._apply(reduce_chunks, reduction, groups, futures))
-
-        return self._insist(work, states)
-
     def codes(self, states: ClusterStates) -> Iterator[Array]:
-        """A few chunks at a time."""
-        if states.checkpoint is not None and not states.updates:
-            yield from states.checkpoint
-            return
+        """The codes of one chunk after the other; a few chunks come here at a time."""
         for first in range(0, len(self._spans), _BATCH):
 
             def work(wanted: range = range(first, min(first + _BATCH, len(self._spans)))) -> list[Array]:
-                made = {}
-                for group, pair in zip(states.groups, states.futures or (), strict=True):
-                    for number, chunk in enumerate(group.chunks):
-                        if chunk in wanted:
-                            made[chunk] = self._submit(group, _codes_of, pair, number)
-                return self._gather([made[chunk] for chunk in wanted])
+                made: dict[int, tuple[Future, int]] = {}
+                for (_, chunks), pair in zip(states.groups, states.futures or (), strict=True):
+                    made |= {chunk: (pair, number) for number, chunk in enumerate(chunks)}
+                return self._gather([self._submit(lambda pair, i: pair[0][i][0], *made[chunk]) for chunk in wanted])
 
             yield from self._insist(work, states)
 
-    # -- recovery ----------------------------------------------------------------------------------------------------
-
-    def _insist(self, work: Callable[[], Result], states: ClusterStates | None) -> Result:
+    def _insist(self, work: Callable[[], Result], states: ClusterStates) -> Result:
         """The result of some work, repeated where something was lost; makes states that are not there."""
         for _ in range(_TRIES):
             try:
-                if states is not None and states.futures is None:
+                if states.futures is None:
                     self._make(states)
                 return work()
             except CancelledError:  # something is gone that Dask cannot compute again
                 self._check_chunks()
-                self._groups = []
-                if states is not None:
-                    states.futures = None
+                self._groups, states.futures = [], None
         raise RuntimeError(_GAVE_UP)
 
     def _make(self, states: ClusterStates) -> None:
         """States from their checkpoint, or from nothing, by the updates since."""
         groups, futures = self._formed_groups(), None
         if (codes := states.checkpoint) is not None:
-            pairs: list[Before] = [([(codes[chunk], None) for chunk in group.chunks], ()) for group in groups]
-            futures = [self._scatter(pair, [group.worker]) for group, pair in zip(groups, pairs, strict=True)]
+            pairs = [(worker, ([(codes[chunk], None) for chunk in chunks], ())) for worker, chunks in groups]
+            futures = [self._scatter(pair, [worker]) for worker, pair in pairs]
         for update in states.updates:
-            futures = self._apply(update_chunks, update, groups, futures)
-        self._wait(futures or [])
+            futures = self._apply(update, groups, futures)
         states.groups, states.futures = groups, futures
 
     def _consider_checkpoint(self, states: ClusterStates) -> None:
@@ -187,29 +141,20 @@ class ClusterExecutor:
                     "or fit again."
                 )
 
-    # -- tasks -------------------------------------------------------------------------------------------------------
-
-    def _apply(self, task: Task, command: Command, groups: Sequence[Group], before: Futures | None) -> list[Future]:
+    def _apply(self, command: Command, groups: Sequence[Group], before: list[Future] | None) -> list[Future]:
         """A task for every group; what nothing comes before depends on something scattered."""
         sent: object = command
         if before is None or len(groups) * sizeof(command.keywords) > _EMBED:
             sent = self._scatter(command)
         made = []
-        for group, old in zip(groups, before or [None] * len(groups), strict=True):
-            spans, blocks = ([of[chunk] for chunk in group.chunks] for of in (self._spans, self._blocks))
-            made.append(self._submit(group, task, sent, spans, old, *blocks))
+        for (worker, chunks), old in zip(groups, before or [None] * len(groups), strict=True):
+            spans, blocks = ([of[chunk] for chunk in chunks] for of in (self._spans, self._blocks))
+            made.append(self._submit(apply, sent, spans, old, *blocks, at=worker))
         return made
 
-    def _total(self, parts: list[Future]) -> Addends:
-        """Sums added up a few at a time, the last few here."""
-        while len(parts) > FAN_IN:
-            parts = [self._submit(None, total, *parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        return total(*self._gather(parts))
-
-    def _submit(self, group: Group | None, task: Task, *arguments: object) -> Future:
-        """A task for the worker of a group; for any other where that is gone."""
-        where = {"workers": [group.worker], "allow_other_workers": True} if group else {}
-        return self._client.submit(task, *arguments, pure=False, **where)
+    def _submit(self, task: Callable[..., object], *arguments: object, at: str | None = None) -> Future:
+        """A task for a worker; for any other where that is gone."""
+        return self._client.submit(task, *arguments, pure=False, workers=at, allow_other_workers=at is not None)
 
     def _scatter(self, value: object, workers: list[str] | None = None) -> Future:
         try:
@@ -217,27 +162,24 @@ class ClusterExecutor:
         except (OSError, TimeoutError) as error:  # no such worker any more
             raise CancelledError from error
 
-    def _gather(self, futures: Futures) -> list[Any]:
+    def _gather(self, futures: list[Future]) -> list[Any]:
+        """Results of tasks, or what they raised."""
         self._wait(futures)
-        return self._client.gather(futures)
+        try:
+            return self._client.gather(futures)
+        except KilledWorker as error:
+            raise RuntimeError(_GAVE_UP) from error
 
-    def _wait(self, futures: Futures) -> None:
-        """Wait for futures; raise what their tasks raised."""
-        with self._client.as_current():
-            while True:
-                try:
+    def _wait(self, futures: list[Future]) -> None:
+        """Wait for tasks; look now and then whether there are workers."""
+        late = True
+        while late:
+            try:
+                with self._client.as_current():
                     distributed.wait(futures, timeout=_POLL)
-                    break
-                except TimeoutError:
-                    self._workers()
-        for future in futures:
-            if future.status == "error":
-                try:
-                    future.result()
-                except KilledWorker as error:
-                    raise RuntimeError(_GAVE_UP) from error
-
-    # -- workers -----------------------------------------------------------------------------------------------------
+                late = False
+            except TimeoutError:
+                self._workers()
 
     def _workers(self) -> dict[str, int]:
         """Threads of every worker there is; waits for one."""
@@ -258,33 +200,18 @@ class ClusterExecutor:
             self._wait(self._blocks)
             where = self._client.who_has(self._blocks)
             at = [next(iter(where.get(block.key, ())), "") for block in self._blocks]
-            self._groups = balanced_groups(at, [hi - lo for lo, hi in self._spans], self._threads)
-            for group in self._groups:
-                for chunk in group.chunks:
-                    if at[chunk] != group.worker:
-                        self._blocks[chunk] = self._submit(group, _same, self._blocks[chunk])
+            self._groups = fair_groups(at, [hi - lo for lo, hi in self._spans], self._threads)
+            for chunk, worker in ((chunk, worker) for worker, chunks in self._groups for chunk in chunks):
+                if at[chunk] != worker:  # a task, because mere copies would be dropped again
+                    self._blocks[chunk] = self._submit(lambda block: block, self._blocks[chunk], at=worker)
         return self._groups
 
 
-def balanced_groups(at: Sequence[str], rows: Sequence[int], threads: Mapping[str, int]) -> list[Group]:
-    """Chunks of every thread: ``at[i]`` is the worker that has chunk i; it stays there up to a fair share of rows."""
-    groups, homeless = [Group(worker, []) for worker, number in threads.items() for _ in range(number)], []
-    fair, by_size = sum(rows) / len(groups), sorted(range(len(at)), key=lambda chunk: -rows[chunk])
-    for chunk in by_size:
-        room = [group for group in groups if group.worker == at[chunk] and group.rows + rows[chunk] / 2 <= fair]
-        if room:
-            min(room, key=lambda group: group.rows).take(chunk, rows[chunk])
-        else:
-            homeless.append(chunk)
-    for chunk in homeless:
-        min(groups, key=lambda group: group.rows).take(chunk, rows[chunk])
-    return [group for group in groups if group.chunks]
-
-
-def _same(value: Result) -> Result:
-    """What was there, here."""
-    return value
-
-
-def _codes_of(pair: tuple[list[tuple[Array, object]], Addends], number: int) -> Array:
-    return pair[0][number][0]
+def fair_groups(at: Sequence[str], rows: Sequence[int], threads: Mapping[str, int]) -> list[Group]:
+    """Chunks of every thread, about as many rows for each; ``at[i]`` is the worker that has chunk i."""
+    slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
+    by_worker = sorted(range(len(at)), key=lambda chunk: at[chunk])
+    sizes = np.array(rows)[by_worker]
+    cuts = np.searchsorted(np.cumsum(sizes) - sizes / 2, np.arange(1, len(slots)) * sizes.sum() / len(slots))
+    shares = np.split(np.array(by_worker), cuts)
+    return [(worker, share.tolist()) for worker, share in zip(slots, shares, strict=True) if len(share)]

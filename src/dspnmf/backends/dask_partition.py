@@ -1,19 +1,25 @@
-"""What happens to a chunk of X and its codes: pure functions, and nothing here knows Dask.
+"""What happens to a chunk of X and its codes, and Dask's schedulers for one machine: threads, processes, synchronous.
 
-The state of a chunk is a pair (U, D): its codes, and the direction of the last look (None: none yet). An `Update` makes
-a new state of a copy of the old one, and sums for the solver; a `Reduction` makes sums only. The tasks that apply them
-change nothing they are given, so each can be repeated, on any worker, with the same result.
+The state of a chunk is a pair (U, D): its codes, and the direction of the last look (None: none yet). A `Command` makes
+the next state of a copy of the last one, and sums for the solver. `apply` changes nothing it is given, so it can be
+repeated, anywhere, with the same result. `LocalExecutor` computes (reads) chunks of X again for every pass, so X may be
+larger than memory unless it was persisted; the states of all chunks stay in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial, reduce
-from operator import add
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from operator import add, itemgetter
+from typing import Any, TypeAlias, TypeVar
 
+import dask
+import dask.multiprocessing
 import numpy as np
-from numpy.typing import DTypeLike
+from dask.delayed import Delayed
 
 from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike, Matrix
@@ -22,80 +28,50 @@ from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.row_model import RandomCodes, RowModel
 
-FAN_IN = 8  # sums added up by one task
 Span: TypeAlias = tuple[int, int]  # first row of a chunk, and the one after its last
-State: TypeAlias = tuple[Array, Array | None]
+State: TypeAlias = Any  # (U, D), or None where a chunk has no codes yet
 Addends: TypeAlias = tuple[Any, ...]  # sums over rows: `total` adds such tuples up
-Update: TypeAlias = partial[tuple[State, Addends]]  # (X, span, state) -> new state and sums
-Reduction: TypeAlias = partial[Addends]  # (X, span, codes or None) -> sums
-Task: TypeAlias = Callable[..., object]
-Before: TypeAlias = tuple[list[State], Addends] | None  # what `update_chunks` returned
-States = TypeVar("States")
+Command: TypeAlias = partial[tuple[State, Addends]]  # (X, span, state) -> next state and sums
+Method: TypeAlias = Callable[..., object]  # of `MemoryRows`
+Part = TypeVar("Part")
 
 
-class Executor(Protocol[States]):
-    """Applies updates and reductions to all chunks; `States` are those of all chunks, wherever they are kept."""
-
-    def states(self, start: Update | Sequence[Array]) -> States:
-        """The states a descent begins with: made of X, or with codes that are given for every chunk."""
-
-    def update(self, update: Update, states: States) -> tuple[States, Addends]:
-        """New states, and the sums over all chunks; the old states stay as they are."""
-
-    def reduce(self, reduction: Reduction, states: States | None = None) -> Addends:
-        """The sums over all chunks."""
-
-    def codes(self, states: States) -> Iterator[Array]:
-        """The codes of one chunk after the other, for the host."""
-
-
-# -- updates: the first three make the first state ---------------------------------------------------------------------
-
-
-def draw(X: ArrayLike, span: Span, state: None, *, random: RandomCodes) -> tuple[State, Addends]:
+def draw(X: ArrayLike, span: Span, state: State, *, random: RandomCodes) -> tuple[State, Addends]:
     """Random codes: nothing but the seed is sent."""
     return (random(*span), None), ()
 
 
-def solve(X: ArrayLike, span: Span, state: None, *, model: RowModel, k: int, scale: float) -> tuple[State, Addends]:
+def solve(X: ArrayLike, span: Span, state: State, *, model: RowModel, k: int, scale: float) -> tuple[State, Addends]:
     """The minimiser of a model for every row, solved to rounding."""
     return (MemoryRows(as_block(X), k, scale).solve(model), None), ()
 
 
-def multiply(X: ArrayLike, span: Span, state: None, *, start: Update, factors: Array) -> tuple[State, Addends]:
-    """Other codes times a number, or a number for every component."""
-    (U, _), _ = start(X, span, state)
-    return (U * factors.astype(U.dtype), None), ()
+def multiply(X: ArrayLike, span: Span, state: State, *, factors: Array) -> tuple[State, Addends]:
+    """Codes times a number, or a number for every component."""
+    return (state[0] * factors.astype(state[0].dtype), None), ()
 
 
 def take_step(X: ArrayLike, span: Span, state: State, *, t: float) -> tuple[State, Addends]:
     """U + t D, and no direction."""
     U, D = state
-    if D is not None:
-        kernels.take_step(U, D, t, 0, len(U))
+    kernels.take_step(U, D, t, 0, len(U))
     return (U, None), ()
 
 
-def look(
-    X: ArrayLike, span: Span, state: State, *, model: RowModel, scale: float, t: float, sweeps: int, stretch: float
+def on_rows(
+    X: ArrayLike, span: Span, state: State, *, method: Method, scale: float, t: float = 0.0, **arguments: object
 ) -> tuple[State, Addends]:
-    """The pending step, then the sweeps of `Rows.look`; its sums, and squared changes of the first and last sweep."""
-    chunk = Chunk(X, *state, scale)
-    chunk.step(t)
-    return state, chunk.swept(model, sweeps, stretch)
+    """What a method of rows in memory returns for a chunk, after a step along its direction."""
+    rows = MemoryRows(as_block(X), state[0].shape[1], scale)
+    rows._U, rows._D = state
+    rows.step(t)
+    sums = method(rows, **arguments)
+    return state, sums if isinstance(sums, tuple) else (sums,)
 
 
-class Chunk(MemoryRows):
-    """The rows of a chunk with these codes and this direction."""
-
-    def __init__(self, X: ArrayLike, U: Array, D: Array | None, scale: float) -> None:
-        super().__init__(as_block(X), U.shape[1], scale)
-        self._U, self._D = U, self._D if D is None else D
-
-
-def as_block(X: ArrayLike, dtype: DTypeLike | None = None) -> Matrix:
-    """A chunk as `MemoryRows` take it, in float64 unless it is float32 (or what is asked for): an array, or CSR."""
-    dtype = dtype or (X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+def as_block(X: ArrayLike) -> Matrix:
+    """A chunk as `MemoryRows` take it, in float64 unless it is float32: an array, or CSR."""
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
     if not hasattr(X, "tocsr"):  # sparse arrays of other libraries have it too
         return np.asarray(X).astype(dtype, copy=False)
     X = X.tocsr().astype(dtype, copy=False)
@@ -105,72 +81,89 @@ def as_block(X: ArrayLike, dtype: DTypeLike | None = None) -> Matrix:
     return X
 
 
-# -- reductions --------------------------------------------------------------------------------------------------------
-
-
-def facts(X: ArrayLike, span: Span, U: None) -> Addends:
+def facts(X: ArrayLike, span: Span, state: State) -> tuple[State, Addends]:
     """`ChunkFacts`, with row numbers of all of X."""
-    return (ChunkFacts.of(as_block(X), span[0]),)
+    return state, (ChunkFacts.of(as_block(X), span[0]),)
 
 
-def gram_stripe(X: ArrayLike, span: Span, U: None, *, lo: int, hi: int, unit: float) -> Addends:
+def gram_stripe(X: ArrayLike, span: Span, state: State, *, lo: int, hi: int, unit: float) -> tuple[State, Addends]:
     """Columns of X'X."""
-    return (norms.gram_stripe(as_block(X), lo, hi, unit),)
+    return state, (norms.gram_stripe(as_block(X), lo, hi, unit),)
 
 
-def sums(X: ArrayLike, span: Span, U: Array, *, scale: float) -> Addends:
-    """P = X'U and Q = U'U."""
-    return Chunk(X, U, None, scale).sums()[:2]
+@dataclass(frozen=True)
+class Triangle:
+    """The triangular factor R of [X U] for some rows; a sum is the factor of the rows of both."""
+
+    R: Any
+
+    @classmethod
+    def of(cls, rows: MemoryRows) -> Triangle:
+        """The factor of these rows."""
+        return cls(rows.triangle())
+
+    def __add__(self, other: Triangle) -> Triangle:
+        return Triangle(np.linalg.qr(np.vstack([self.R, other.R]), mode="r"))
 
 
-def residual2(X: ArrayLike, span: Span, U: Array, *, Vt: Array, scale: float) -> Addends:
-    """||X - UV||^2."""
-    return (Chunk(X, U, None, scale).residual2(Vt),)
-
-
-def triangle(X: ArrayLike, span: Span, U: Array, *, scale: float) -> Addends:
-    """The triangular factor of [X U]."""
-    return (Triangle(Chunk(X, U, None, scale).triangle()),)
-
-
-class Triangle(NamedTuple):
-    """The triangular factor R of some rows; a sum is the factor of the rows of both."""
-
-    R: Array
-
-    def __add__(self, other: Triangle) -> Triangle:  # type: ignore[override]
-        R: Any = np.linalg.qr(np.vstack([self.R, other.R]), mode="r")
-        return Triangle(R)
-
-
-# -- tasks: some chunks, on one thread, because every other has its own ------------------------------------------------
-
-
-def update_chunks(
-    update: Update, spans: Sequence[Span], before: Before, *blocks: ArrayLike
+def apply(
+    command: Command, spans: Sequence[Span], before: tuple[list[State], Addends] | None, *blocks: ArrayLike
 ) -> tuple[list[State], Addends]:
-    """New states, and the sums over these chunks."""
+    """The task: next states, and the sums over some chunks, on one thread, because every other has its own."""
     with alone():
         states = _copies(before[0]) if before else [None] * len(blocks)
-        made = [update(X, span, state) for X, span, state in zip(blocks, spans, states, strict=True)]
+        made = [command(X, span, state) for X, span, state in zip(blocks, spans, states, strict=True)]
         return [state for state, _ in made], total(*(sums for _, sums in made))
 
 
 def _copies(states: Sequence[State]) -> Iterator[State]:
-    """States that may be changed, with a direction; in two large pieces, which cost a fraction of many small ones."""
+    """States that may be changed, with a direction; in two large pieces, which cost a third of many small ones."""
     cuts = np.cumsum([len(U) for U, _ in states])[:-1]
     U = np.concatenate([U for U, _ in states])
     D = [D for _, D in states if D is not None]
     return zip(np.split(U, cuts), np.split(np.concatenate(D) if D else np.zeros_like(U), cuts), strict=True)
 
 
-def reduce_chunks(reduction: Reduction, spans: Sequence[Span], before: Before, *blocks: ArrayLike) -> Addends:
-    """The sums over these chunks."""
-    with alone():
-        codes = [U for U, _ in before[0]] if before else [None] * len(blocks)
-        return total(*(reduction(X, span, U) for X, span, U in zip(blocks, spans, codes, strict=True)))
-
-
 def total(*parts: Addends) -> Addends:
     """Sums added up."""
     return tuple(reduce(add, column) for column in zip(*parts, strict=True))
+
+
+def tree(task: Callable[..., Part], parts: list[Part], most: int) -> list[Part]:
+    """At most that many parts: eight at a time become one by a task for `total`."""
+    while len(parts) > most:
+        parts = [task(*parts[i : i + 8]) for i in range(0, len(parts), 8)]
+    return parts
+
+
+class LocalExecutor:
+    """The chunks of a Dask array on a scheduler of this machine; processes are started once."""
+
+    def __init__(self, blocks: Sequence[Delayed], spans: Sequence[Span]) -> None:
+        self._blocks, self._spans = blocks, spans
+        self._options: dict[str, Any] = {}
+        scheduler = dask.base.get_scheduler(collections=blocks)
+        if scheduler is dask.multiprocessing.get and not dask.config.get("pool", None):
+            workers = dask.config.get("num_workers", None)
+            self._options["pool"] = ProcessPoolExecutor(workers, mp_context=dask.multiprocessing.get_context())
+            weakref.finalize(self, self._options["pool"].shutdown)
+
+    def states(self, codes: Iterable[Array]) -> list[State]:
+        """The states a descent begins with, with codes of every chunk."""
+        return [(U, None) for U in codes]
+
+    def apply(self, command: Command, states: list[State] | None = None) -> tuple[list[State], Addends]:
+        """Next states, and the sums over all chunks: one task for every chunk, and a tree."""
+        task, first, second, add = (dask.delayed(f, pure=False) for f in (apply, itemgetter(0), itemgetter(1), total))
+        sent = dask.delayed(command, traverse=False)
+        before = [
+            state and dask.delayed(([state], ()), traverse=False) for state in states or [None] * len(self._spans)
+        ]
+        pairs = [task(sent, [span], *rest) for span, *rest in zip(self._spans, before, self._blocks, strict=True)]
+        sums = tree(add, [second(pair) for pair in pairs], 1)
+        new, (total_sums,) = dask.compute([first(pair) for pair in pairs], sums, **self._options)
+        return [state for (state,) in new], total_sums
+
+    def codes(self, states: list[State]) -> Iterator[Array]:
+        """The codes of one chunk after the other."""
+        return (U for U, _ in states)

@@ -25,6 +25,7 @@ from dspnmf._threads import spread, team
 from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
+from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.file_slabs import SlabReader
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
@@ -37,12 +38,9 @@ IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in mem
 
 
 class Survey(NamedTuple):
-    """What one reading of X tells; sums are in `unit`."""
+    """What one reading of X tells."""
 
-    largest: float
-    unit: float
-    total: float
-    squares: float
+    facts: ChunkFacts
     means: Array | None = None  # of the known cells of every column, where cells may be missing
     missing: NDArray[np.intp] | None = None  # their number in every column, where there are any
 
@@ -59,8 +57,8 @@ class FileData(BaseData):
     """A checked X in a file, and columns it was widened by, which are in memory."""
 
     def __init__(self, reader: SlabReader, backend: FileBackend, survey: Survey) -> None:
-        super().__init__(_itself, reader.shape, reader.dtype, backend, survey.largest)
-        self.reader, self.scratch, self._survey = reader, backend.scratch, survey
+        super().__init__(_itself, reader.shape, reader.dtype, backend, survey.facts.largest)
+        self.reader, self.scratch, self._survey, self.facts = reader, backend.scratch, survey, survey.facts
 
     @property
     def missing(self) -> NDArray[np.intp] | None:
@@ -70,12 +68,12 @@ class FileData(BaseData):
     def mean(self) -> float:
         """The mean of X, missing cells at those of their columns."""
         filled = 0.0 if self.missing is None else float(self.column_means() @ self.missing)
-        return (self._survey.total * self._survey.unit + filled) / (self.shape[0] * self.shape[1])
+        return super().mean() + filled / (self.shape[0] * self.shape[1])
 
     def norm2(self, scale: float) -> float:
         """||X||^2, missing cells at the means of their columns."""
         filled = 0.0 if self.missing is None else float((self.column_means() / scale) ** 2 @ self.missing)
-        return self._survey.squares * (self._survey.unit / scale) ** 2 + filled
+        return super().norm2(scale) + filled
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
@@ -106,7 +104,7 @@ class FileData(BaseData):
         rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.blocks)
         return rows
 
-    def with_similarity_block(self) -> tuple[Data, str]:
+    def with_similarity_block(self) -> tuple[Self, str]:
         """Itself, or X twice where cells are missing."""
         return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, _itself), SIMILARITIES)
 
@@ -343,34 +341,20 @@ def backend_for(X: ArrayLike) -> Backend:
 
 def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
     """One reading: largest entry, sum, sum of squares, column means; an error names the first cell not allowed."""
-    from dspnmf.backends import kernels
-
-    largest, unit, total, squares = 0.0, 1.0, 0.0, 0.0
-    sums, missing = np.zeros(reader.shape[1]), np.zeros(reader.shape[1], np.intp)
+    facts, sums, missing = ChunkFacts(), np.zeros(reader.shape[1]), np.zeros(reader.shape[1], np.intp)
     with team():
         for at, X in reader.slabs():
-            unknown = np.isnan(X) if masked else None
-            if unknown is not None:
+            if masked:
+                unknown = np.isnan(X)
                 missing += unknown.sum(axis=0)
                 X[unknown] = 0
                 sums += X.sum(axis=0, dtype=np.float64)
-            X.flags.writeable = False
-            low, high = float(X.min()), float(X.max())
-            if not (low >= 0 and high < np.inf):
-                row, column, value = _validation.first_bad_cell(X)
-                raise ValueError(_validation.bad_cell(method, at + row, column, value))
-            if high > largest:
-                largest, before = high, unit
-                unit = float(2.0 ** np.floor(np.log2(high)))
-                total, squares = total * (before / unit), squares * (before / unit) ** 2
-            for part in spread(partial(kernels.moments, X, unit), len(X), 4.0 * X.size):
-                total, squares = total + part[0], squares + part[1]
-            X.flags.writeable = True
+            facts += ChunkFacts.of(X, at).check(method)
     known = reader.shape[0] - missing
     if masked and not known.any():
         raise ValueError(_validation.NOTHING_KNOWN.format(shape=" x ".join(map(str, reader.shape))))
     means = np.where(known > 0, sums / np.maximum(known, 1), sums.sum() / max(int(known.sum()), 1))
-    return Survey(largest, unit, total, squares, means if masked else None, missing if missing.any() else None)
+    return Survey(facts, means if masked else None, missing if missing.any() else None)
 
 
 def _check_kind(X: ArrayLike) -> None:

@@ -55,10 +55,6 @@ class MemoryData(BaseData):
             return sparse.csr_array(sparse.hstack(parts, format="csr"))
         return np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
 
-    def with_similarity_block(self) -> tuple[Data, str]:
-        """Itself: X stands still."""
-        return self, "X"
-
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns."""
         return self._with_block(name, columns)
