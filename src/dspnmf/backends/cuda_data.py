@@ -24,7 +24,7 @@ from dspnmf.backends.csr_tensors import (
 )
 from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
-from dspnmf.backends.protocol import Backend, Data
+from dspnmf.backends.protocol import Backend
 from dspnmf.backends.row_model import Operator
 
 _TILE = 4096  # width of a tile of X'X
@@ -72,10 +72,6 @@ class CudaData(BaseData):
         if len(parts) == 1:
             return parts[0]
         return csr_hstack(parts) if is_csr(parts[0]) else torch.cat(parts, dim=1)
-
-    def with_similarity_block(self) -> tuple[Data, str]:
-        """Itself: X stands still."""
-        return self, "X"
 
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns of the host; they are stored as X is."""

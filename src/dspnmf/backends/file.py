@@ -106,7 +106,7 @@ class FileData(BaseData):
         rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.blocks)
         return rows
 
-    def with_similarity_block(self) -> tuple[Data, str]:
+    def with_similarity_block(self) -> tuple[Self, str]:
         """Itself, or X twice where cells are missing."""
         return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, _itself), SIMILARITIES)
 
