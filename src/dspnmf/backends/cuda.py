@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, as_step
+from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, as_step, stacked
 from dspnmf.backends.memory_rows import TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows
 from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
@@ -46,15 +46,8 @@ class DeviceSmall(Small):
 
     def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
         """One transfer."""
-        values: list[float] = self._stacked(scalars).tolist()
+        values: list[float] = stacked(scalars, self._device).tolist()
         return values
-
-    def _stacked(self, scalars: Sequence[Scalar]) -> Tensor:
-        """Scalars of the device and of the host as one tensor on the device, without waiting."""
-        return torch.stack([
-            s.double() if isinstance(s, Tensor) else torch.full((), s, dtype=torch.float64, device=self._device)
-            for s in scalars
-        ])  # fmt: skip
 
     def host(self, A: SmallArray) -> Array:
         """Copied."""
@@ -69,7 +62,7 @@ class DeviceSmall(Small):
 
     def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
         """By the device."""
-        return self._tiles.best_step(self._stacked(c))
+        return self._tiles.best_step(stacked(c, self._device))
 
     def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> Tensor:
         """By the device."""

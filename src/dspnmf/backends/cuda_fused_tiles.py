@@ -13,7 +13,7 @@ from triton import language as tl
 
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
-from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal
+from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal, stacked
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
 
 _SPAN = 4096  # rows whose products one program adds up
@@ -64,10 +64,7 @@ class FusedTiles(PlainTiles):
         """Steps where kernels can read them."""
         if len(steps) == 1 and isinstance(steps[0], Tensor):
             return steps[0]
-        return torch.stack([
-            step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.float64, device=self._device)
-            for step in steps
-        ])  # fmt: skip
+        return stacked(steps, self._device)
 
     def _grid(self, n: int, width: int) -> int:
         return int(kernels.cdiv(n, width))

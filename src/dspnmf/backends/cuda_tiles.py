@@ -15,6 +15,7 @@ w                  arrays by name: U, D, G, and those of newton-cg (z, r, u, p, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -44,6 +45,14 @@ def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
 def as_step(t: Scalar, codes: Tensor) -> Tensor:
     """A step where the codes are and in their precision; nothing waits for the device."""
     return t.to(codes.dtype) if isinstance(t, Tensor) else torch.full((), t, dtype=codes.dtype, device=codes.device)
+
+
+def stacked(scalars: Sequence[Scalar], device: torch.device) -> Tensor:
+    """Scalars of the device and of the host as one float64 tensor on the device, without waiting."""
+    on_device = (
+        s.double() if isinstance(s, Tensor) else torch.full((), s, dtype=torch.float64, device=device) for s in scalars
+    )
+    return torch.stack(list(on_device))
 
 
 class PlainTiles:

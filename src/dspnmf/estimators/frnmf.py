@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -110,8 +110,7 @@ class FRNMF(ComponentFactorization):
     inner_iter: int | str = parameter("auto", INNER_ITER)
     normalize: bool = parameter(False, FLAG)
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "whole matrix": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "whole matrix"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """DSP-NMF of X', features in place of samples."""

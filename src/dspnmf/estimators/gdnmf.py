@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dspnmf._typing import ArrayLike
 from dspnmf._validation import number
 from dspnmf.backends.protocol import Data
 from dspnmf.estimators.base import Problem
-from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.gnmf import GNMF
-from dspnmf.estimators.labels import Labels, learned_labels
+from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.terms import Reconstruction, Smoothness
@@ -67,7 +65,7 @@ random_state, verbose
         """GNMF's terms, and the reconstruction of the labels."""
         labels = Labels.of(y, data.shape[0])
         if not labels.known.any():
-            return super().problem(data, None, scale)._replace(details={"labels": None})
+            return super().problem(data, None, scale)
         operator, beta = self._operator(data)
         data = data.widened("labels", labels.one_hot(scale, data.dtype))
         rows = data.rows(self.n_components, scale, [operator, labels.mask()])
@@ -82,6 +80,3 @@ random_state, verbose
         weights = {"reconstruction": 1 / largest, "labels": label_weight / largest}
         objective = Objective({"reconstruction": smooth, "labels": label_term}, weights)
         return Problem(data, rows, objective, largest * scale * scale, scale, published, {"labels": labels})
-
-    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        return {**super()._learned(problem, run), **learned_labels(problem, run.state, self._units(problem, run.state))}

@@ -40,9 +40,7 @@ class GraphFactorization(ComponentFactorization):
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
     _unit_length: ClassVar[bool] = True
-
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "graphs": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "graphs"
 
     def _operator(self, data: Data) -> tuple[Operator, float]:
         """The operator between rows, and its weight."""

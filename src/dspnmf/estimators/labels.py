@@ -47,7 +47,7 @@ class Labels(NamedTuple):
 
 def learned_labels(problem: Problem, s: State, unit: Array) -> dict[str, Any]:
     """Fitted attributes of a fit with labels: the classes, and B for codes in the user's unit."""
-    labels: Labels | None = problem.details["labels"]
+    labels: Labels | None = problem.details.get("labels")
     if labels is None:
         return {}
     columns = problem.data.block("labels").columns

@@ -84,9 +84,7 @@ class NSNMF(ComponentFactorization):
     normalize: bool = parameter(False, FLAG)
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
-
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "graphs": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "graphs"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """Reconstruction with a ridge on V, structure, and a ridge on U."""
@@ -115,12 +113,8 @@ class NSNMF(ComponentFactorization):
         return {"reconstruction_err_": error, "structure_err_": float(np.sqrt(max(values["structure"], 0.0)))}
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        training = self._training_rows(
-            problem,
-            run,
-            weight=2 * problem.objective.weights["structure"],
-            edge_length=problem.details["edge_length"],
-        )
+        weight, edge_length = 2 * problem.objective.weights["structure"], problem.details["edge_length"]
+        training = self._training_rows(problem, run, weight=weight, edge_length=edge_length)
         return {**super()._for_transform(problem, run), "training": training}
 
     def _ties(self, data: Data) -> Ties | None:

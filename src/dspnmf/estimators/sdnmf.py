@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -145,8 +145,8 @@ class SDNMF(ComponentFactorization):
     solver: str = parameter("auto", one_of("auto", "paper"))
     max_iter: int = parameter(100, whole(1))
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "whole matrix": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "whole matrix"
+    _keeps_codes: ClassVar[bool] = True
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """The rule knows its objective; what is said here is the error that is reported."""
@@ -180,11 +180,6 @@ class SDNMF(ComponentFactorization):
     def _update(self, problem: Problem) -> Update:
         rule: Update = problem.details["rule"]
         return rule
-
-    def _settle(self, problem: Problem, run: Run) -> Run:
-        """The rule's codes stand."""
-        problem.rows.release()
-        return run
 
     def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
         """Components that sum to 1."""

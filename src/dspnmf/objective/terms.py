@@ -22,6 +22,14 @@ from dspnmf.objective.state import State
 _NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
 
 
+class _ByValue:
+    """A term without a better way to its value than `value`."""
+
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
+        """None: the value is exact, or its residuals (of a graph) are out of reach."""
+        return None
+
+
 @dataclass(frozen=True)
 class Reconstruction:
     """``||X - UV||^2`` over some features, and what belongs to the same pair of factors.
@@ -129,7 +137,7 @@ class GramSimilarity:
 
 
 @dataclass(frozen=True)
-class GraphSimilarity:
+class GraphSimilarity(_ByValue):
     """``||A - UU'||^2`` for a graph A: operator -A."""
 
     norm2: float  # ||A||^2
@@ -139,10 +147,6 @@ class GraphSimilarity:
     def value(self, s: State) -> Scalar:
         """``||A||^2 - 2 <U, AU> + ||U'U||^2``."""
         return self.norm2 + 2 * trace(s.L[self.operator]) + dot(s.Q, s.Q)
-
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """Out of reach: the difference is all there is."""
-        return None
 
     def model(self, s: State) -> RowModel:
         """As for the Gram matrix, with A in place of XX'; its curvature is cheap here, so most of it stays."""
@@ -162,7 +166,7 @@ class GraphSimilarity:
 
 
 @dataclass(frozen=True)
-class Smoothness:
+class Smoothness(_ByValue):
     """``tr(U'LU)`` for an operator L: near rows get like codes (a Laplacian), or far ones unlike (a graph of those)."""
 
     operator: int = 0
@@ -172,10 +176,6 @@ class Smoothness:
     def value(self, s: State) -> Scalar:
         """A trace."""
         return trace(s.L[self.operator])
-
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """The value is exact."""
-        return None
 
     def model(self, s: State) -> RowModel:
         """The gradient L U; its diagonal as curvature, the rest held fixed."""
@@ -188,7 +188,7 @@ class Smoothness:
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(_ByValue):
     """``||U||^2``."""
 
     norm2: float = 0.0
@@ -197,10 +197,6 @@ class Ridge:
     def value(self, s: State) -> Scalar:
         """A trace."""
         return trace(s.Q)
-
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """The value is exact."""
-        return None
 
     def model(self, s: State) -> RowModel:
         """The identity."""

@@ -18,8 +18,7 @@ from dspnmf._validation import FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.estimators.base import RandomState
 from dspnmf.estimators.dspnmf import DSPNMF
-from dspnmf.estimators.parameters import check_all, parameter
-from dspnmf.estimators.progress import log_line
+from dspnmf.estimators.parameters import check_all, log_line, parameter
 from dspnmf.selection import candidates, results
 from dspnmf.selection.fits import Fits
 from dspnmf.selection.held_out_rows import (
