@@ -309,7 +309,7 @@ def _total(parts: list[Any], which: int) -> Any:
 
 
 def _kernel_view(X: Any) -> Any:
-    """X as the kernels take it: an array, or the three arrays of a CSR matrix; what is read in slabs stays as it is."""
+    """X as the kernels take it: an array, or the three arrays of a CSR matrix."""
     if sparse.issparse(X):
         return read_only(X.data), read_only(X.indices), read_only(X.indptr)
-    return read_only(np.asarray(X)) if isinstance(X, np.ndarray) else X
+    return read_only(np.asarray(X))

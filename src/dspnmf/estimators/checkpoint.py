@@ -124,16 +124,12 @@ class Checkpoint:
                 f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
                 "as it is: delete it to begin anew, or pass another path."
             ) from error
-        if difference:
-            raise ValueError(
-                f"checkpoint_path={str(self.path)!r} belongs to another fit: {difference}. It was left as it is: pass "
-                "the arguments it was written with, another path, or delete it to begin anew."
-            )
         if point is None:
+            given = "the arguments" if difference else "the X"
             raise ValueError(
-                f"checkpoint_path={str(self.path)!r} belongs to another fit: X has other rows now, or has them in "
-                "another order. It was left as it is: pass the X it was written with, another path, or delete it to "
-                "begin anew."
+                f"checkpoint_path={str(self.path)!r} belongs to another fit: "
+                f"{difference or 'X has other rows now, or has them in another order'}. It was left as it is: pass "
+                f"{given} it was written with, another path, or delete it to begin anew."
             )
         return point
 
@@ -194,17 +190,15 @@ def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint
     path = in_a_folder("codes_path", path)
     if path is None:
         return None
+    source, taken = path_of(X), ""
     if keeper is not None and keeper.path is not None and _same_file(path, keeper.path):
-        raise ValueError(
-            f"codes_path={str(path)!r} is the file of the checkpoint too: pass another path for one of them."
-        )
-    source = path_of(X)
-    if source is not None and _same_file(path, source):
-        raise ValueError(f"codes_path={str(path)!r} is the file X is read from: pass another path.")
-    if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
-        raise ValueError(
-            f"codes_path={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path."
-        )
+        taken = "is the file of the checkpoint too"
+    elif source is not None and _same_file(path, source):
+        taken = "is the file X is read from"
+    elif source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        taken = f"is in the folder X is read from, {str(source)!r}"
+    if taken:
+        raise ValueError(f"codes_path={str(path)!r} {taken}: pass another path.")
     return path
 
 

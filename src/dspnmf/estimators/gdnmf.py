@@ -24,12 +24,10 @@ class GDNMF(GNMF):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     label_weight : float, default=1.0
         Weight of the labels.
-    beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
-random_state, verbose
+    n_components, beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, \
+inner_iter, random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
     Attributes

@@ -25,11 +25,7 @@ class NMF(BatchLearner):
         Rank k.
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Start; "custom" takes W and H of `fit_transform`.
-    missing : {"error", "mask"}, default="error"
-        What NaN in X means: an error, or a missing cell that carries no weight (see `DSPNMF`).
-    n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
+    init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes

@@ -34,8 +34,6 @@ class NSNMF(ComponentFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     alpha : float, default=1.0
         Weight of the structure (1 in the paper); 0 leaves plain NMF with a ridge.
     reconstruction_weight : float, default=1.0
@@ -46,7 +44,7 @@ class NSNMF(ComponentFactorization):
         Similarity A. New rows have no similarities to one of your own, so `transform` needs "tree".
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper" is the multiplicative rule of this objective; "auto" is "newton-cg".
-    init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+    n_components, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
     Attributes

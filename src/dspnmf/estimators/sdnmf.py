@@ -86,8 +86,6 @@ class SDNMF(ComponentFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     beta : float, default=10
         Weight of the graph, as in the published rule.
     lam : float, default=100
@@ -109,7 +107,7 @@ class SDNMF(ComponentFactorization):
         the graph term: no rise was seen, but none is excluded while the transport has not converged.
     max_iter : int, default=100
         Iterations.
-    tol, random_state, verbose
+    n_components, tol, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
