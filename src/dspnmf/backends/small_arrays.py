@@ -76,11 +76,6 @@ def trace(A: SmallArray) -> Scalar:
     return float(np.trace(A)) if isinstance(A, np.ndarray) else A.diagonal().sum()
 
 
-def diagonal(A: SmallArray) -> SmallArray:
-    """The diagonal of a matrix."""
-    return A.diagonal()
-
-
 def diagonal_matrix(d: SmallArray) -> SmallArray:
     """The matrix with this diagonal."""
     return np.diag(d) if isinstance(d, np.ndarray) else d.diag()

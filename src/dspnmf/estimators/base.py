@@ -30,8 +30,8 @@ from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
-from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered, refuse
-from dspnmf.estimators.parameters import check_all, log_line, parameter
+from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
+from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers import multiplicative, start
@@ -144,7 +144,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         Z : ndarray of shape (n_samples, n_components)
             Non-negative codes, ``X ~ Z @ components_``.
         """
-        check_all(self)
+        _validation.check_parameters(self)
         keeper = Checkpoint(checkpoint_path, checkpoint_every)
         path = checked_codes_path(codes_path, X, keeper)
         backend = backend_for(X).storing(path)
@@ -162,9 +162,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         problem = self.problem(data, y, scale)
         update = self._update(problem)
         if problem.rows.completes:
-            refuse(self, "its completed cells are not in a checkpoint: fill X first", checkpoint_path=keeper.path)
+            keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
         if not update.resumable:
-            refuse(self, "its rule cannot be resumed", checkpoint_path=keeper.path)
+            keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, *given)
         root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)

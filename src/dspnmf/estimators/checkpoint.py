@@ -105,6 +105,12 @@ class Checkpoint:
             "version of dspnmf": __version__,
         }
 
+    def refuse(self, estimator: object, why: str) -> None:
+        """An error where a fit that cannot be resumed is given a path."""
+        if self.path is not None:
+            name = type(estimator).__name__
+            raise ValueError(f"checkpoint_path={str(self.path)!r} is not supported by {name}: {why}.")
+
     def load(self, rows: Rows) -> Point | None:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
         if self.path is None:
@@ -226,13 +232,6 @@ def in_a_folder(name: str, path: str | Path | None) -> Path | None:
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.")
     return path
-
-
-def refuse(estimator: Any, why: str, **arguments: Any) -> None:
-    """Arguments of `fit` that mean nothing to a method with a loop of its own."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise ValueError(f"{name}={str(value)!r} is not supported by {type(estimator).__name__}: {why}.")
 
 
 def _shown(value: Any) -> Any:

@@ -162,7 +162,7 @@ class DSPNMF(BatchLearner):
             data, similar = data.with_unit_rows(scale), "unit rows"
         elif kind != "gram":
             operators = [self._graph(data)]
-        labels = Labels.of(y if self.label_weight > 0 else None, data.shape[0])
+        labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
         terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dspnmf._typing import ArrayLike
 from dspnmf._validation import number
-from dspnmf.backends.protocol import Data
-from dspnmf.estimators.base import Problem
 from dspnmf.estimators.gnmf import GNMF
-from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
-from dspnmf.objective.objective import Objective
-from dspnmf.objective.terms import Reconstruction, Smoothness
 
 
 @dataclass(eq=False, repr=False)
@@ -58,23 +52,3 @@ inner_iter, random_state, verbose
     """
 
     label_weight: float = parameter(1.0, number(0))
-
-    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
-        """GNMF's terms, and the reconstruction of the labels."""
-        labels = Labels.of(y, data.shape[0])
-        if not labels.known.any():
-            return super().problem(data, None, scale)
-        operator, beta = self._operator(data)
-        data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        rows = data.rows(self.n_components, scale, [operator, labels.mask()])
-        label_weight = float(self.label_weight) / (scale * scale)
-        label_term = labels.term(data.block("labels"), mask=1)
-        smooth = Reconstruction(data.norm2(scale), data.block(), smooth={0: beta} if beta > 0 else {})
-        published = Objective(
-            {"reconstruction": replace(smooth, smooth={}), "labels": label_term, "graph": Smoothness(0)},
-            {"reconstruction": 1.0, "labels": label_weight, "graph": beta},
-        )
-        largest = max(1.0, label_weight)
-        weights = {"reconstruction": 1 / largest, "labels": label_weight / largest}
-        objective = Objective({"reconstruction": smooth, "labels": label_term}, weights)
-        return Problem(data, rows, objective, largest * scale * scale, scale, published, {"labels": labels})

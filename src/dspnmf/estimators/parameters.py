@@ -11,10 +11,10 @@ and does nothing else) follows from them:
 from __future__ import annotations
 
 import logging
-from dataclasses import field, fields
-from typing import Any, TypeVar
+from dataclasses import field
+from typing import TypeVar
 
-from dspnmf._validation import Allowed, check_parameters
+from dspnmf._validation import Allowed
 
 Value = TypeVar("Value")
 _log = logging.getLogger("dspnmf")
@@ -23,12 +23,6 @@ _log = logging.getLogger("dspnmf")
 def parameter(default: Value, allowed: Allowed | None = None, *, positional: bool = False) -> Value:
     """A parameter of an estimator: its default, and what it may be (None: checked where it is used)."""
     return field(default=default, kw_only=not positional, metadata={"allowed": allowed})
-
-
-def check_all(estimator: Any) -> None:
-    """Every parameter against what it may be."""
-    found = {one.name: one.metadata.get("allowed") for one in fields(estimator)}
-    check_parameters(estimator, {name: allowed for name, allowed in found.items() if allowed is not None})
 
 
 def log_line(text: str) -> None:

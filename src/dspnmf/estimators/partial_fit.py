@@ -26,7 +26,7 @@ from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_on_error
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.estimators.parameters import check_all, parameter
+from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
@@ -106,7 +106,7 @@ class BatchLearner(ComponentFactorization):
         >>> model.transform(X).shape
         (1797, 10)
         """
-        check_all(self)
+        _validation.check_parameters(self)
         backend = backend_for(X)
         state: TransformState | None = getattr(self, "_transform_state", None)
         before = None if state is None else state.batches

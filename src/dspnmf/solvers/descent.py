@@ -21,7 +21,7 @@ import numpy as np
 
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, Sums
-from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, diagonal, with_rows
+from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import Hals
@@ -61,7 +61,7 @@ class Descent(Update):
         rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
-        collapsed = (diagonal(moved.Q) < float(np.finfo(rows.dtype).eps) ** 0.5 * diagonal(s.Q)).any()
+        collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
         facts = [t, reach, objective.value(new), collapsed, d.settled]
         length, longest, value, lost, settled = rows.small.fetch(facts)
         if lost:  # a component collapsed: what is left of its sums is rounding
