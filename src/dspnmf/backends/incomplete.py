@@ -168,8 +168,10 @@ class IncompleteData(DataWithMissingCells, MemoryData):
 
     def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
         super().__init__(X, backend, largest)
-        self._means = (SparseCells if sparse.issparse(X) else DenseCells)(X, X.shape[1], False).means()
-        self._filled = self._completed(X, False).X.astype(X.dtype, copy=False)
+        cells = (SparseCells if sparse.issparse(X) else DenseCells)(X.copy(), X.shape[1], False)
+        self._means = cells.means()
+        cells.fill(self._means)
+        self._filled = cells.X.astype(X.dtype, copy=False)
 
     @property
     def _X(self) -> Matrix:
