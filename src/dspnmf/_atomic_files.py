@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +12,9 @@ import numpy as np
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write to a temporary file in the same folder, then move it onto `path`: a reader never sees half of it.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_text(Path(folder) / "a.txt", "all of it\n")
-    ...     print([file.name for file in Path(folder).iterdir()])
-    ['a.txt']
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~umask())  # noqa: PTH101 - mkstemp gives a name, and a file only its owner can read
-        os.replace(name, path)  # noqa: PTH105 - the same
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write a file (UTF-8) of which no reader ever sees half."""
+    with complete(path) as file:
+        file.write(text.encode())
 
 
 @contextmanager

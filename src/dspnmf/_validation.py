@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -133,11 +134,11 @@ def check_ties(estimator: Estimator, name: str, value: object, known: tuple[str,
         )
 
 
-def check_parameters(estimator: Estimator, table: Mapping[str, Allowed]) -> None:
-    """Every parameter against the table of what it may be."""
-    for name, allowed in table.items():
+def check_parameters(estimator: Estimator) -> None:
+    """Every parameter (a field of the estimator) against what it may be."""
+    for name, allowed in ((one.name, one.metadata.get("allowed")) for one in fields(estimator)):
         value = getattr(estimator, name)
-        if not allowed.test(value):
+        if allowed is not None and not allowed.test(value):
             raise ParameterError(
                 f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
                 f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",

@@ -12,8 +12,8 @@ import pytest
 from scipy import sparse
 
 from dspnmf import DSPNMF, GDNMF, GNMF, NMF, NPE, NPNMF, NSNMF, ONMF, SDNMF, SPNMF, SymNMF
+from dspnmf._validation import check_parameters
 from dspnmf.estimators.base import Factorization
-from dspnmf.estimators.parameters import check_all
 from model_files import assert_same
 
 QUICK: dict[str, Any] = {"random_state": 0, "max_iter": 4, "tol": 0}
@@ -140,4 +140,4 @@ def test_every_parameter_is_declared_once() -> None:
             with pytest.raises(
                 ValueError, match=rf"{name}=<object .* is not allowed in {type(model).__name__}: it must"
             ):
-                check_all(copy.deepcopy(model).set_params(**{name: object()}))
+                check_parameters(copy.deepcopy(model).set_params(**{name: object()}))

@@ -29,8 +29,8 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 import dspnmf
-from dspnmf import DSPNMF, NMF, graphs
-from dspnmf.persistence import ModelFileError, _note, _trust
+from dspnmf import DSPNMF, NMF, graphs, persistence
+from dspnmf.persistence import ModelFileError, _contents
 from model_files import assert_same, make, rewrite, there_and_back
 
 FAMILY = sorted(name for name in dspnmf.__all__ if isinstance(getattr(dspnmf, name), type))
@@ -272,7 +272,12 @@ def joblib_bytes(compress: Any) -> bytes:
 
 def skops_bytes() -> bytes:
     """A file that skops wrote by itself."""
-    return bytes(_trust.skops().dumps(NMF()))
+    return bytes(_contents.skops().dumps(NMF()))
+
+
+def note_json() -> str:
+    """The note of a file that is written now."""
+    return json.dumps(persistence.present()._asdict())
 
 
 FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -288,9 +293,9 @@ FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
     "skops": (skops_bytes, "was not written by dspnmf.save, but by skops alone.*skops.io.load"),
     "no json": (lambda: other_zip(schema_json="{", dspnmf_json="{"), r"is damaged \(JSONDecodeError"),
     "no note": (lambda: other_zip(schema_json="{}", dspnmf_json="{}"), r"is damaged \(KeyError: 'format'\)"),
-    "no schema": (lambda: other_zip(schema_json="[1]", dspnmf_json=json.dumps(_note.present()._asdict())), "damaged"),
+    "no schema": (lambda: other_zip(schema_json="[1]", dspnmf_json=note_json()), "damaged"),
     "deep": (
-        lambda: other_zip(schema_json="[" * 10**5, dspnmf_json=json.dumps(_note.present()._asdict())),
+        lambda: other_zip(schema_json="[" * 10**5, dspnmf_json=note_json()),
         r"is damaged \(RecursionError",
     ),
 }  # fmt: skip
@@ -342,14 +347,14 @@ def test_flipped_bytes(wine: np.ndarray, wine_path: Path) -> None:
 
 def test_newer_formats_are_refused(wine_path: Path) -> None:
     """A file of a format that is not known yet names both versions and says: upgrade."""
-    rewrite(wine_path, lambda note: note.update(format=_note.FORMAT + 1, dspnmf="9.8"), _note.MEMBER)
+    rewrite(wine_path, lambda note: note.update(format=persistence.FORMAT + 1, dspnmf="9.8"), persistence.MEMBER)
     with pytest.raises(ModelFileError, match=rf"saved by dspnmf 9\.8 .*this is {dspnmf.__version__}.*: upgrade"):
         dspnmf.load(wine_path)
 
 
 def test_format_1_is_refused(wine_path: Path) -> None:
     """A file of the first format, whose models kept their arrays one by one, names both versions and the way out."""
-    rewrite(wine_path, lambda note: note.update(format=1, dspnmf="0.1"), _note.MEMBER)
+    rewrite(wine_path, lambda note: note.update(format=1, dspnmf="0.1"), persistence.MEMBER)
     text = rf"saved by dspnmf 0\.1 \(format 1\), and dspnmf {dspnmf.__version__} no longer reads format 1: load it with"
     with pytest.raises(ModelFileError, match=text):
         dspnmf.load(wine_path)
@@ -362,14 +367,14 @@ def test_older_formats_are_upgraded(wine: np.ndarray, wine_path: Path, monkeypat
     def rename(old: str, new: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return lambda schema: json.loads(json.dumps(schema).replace(f'"{old}":', f'"{new}":'))
 
-    written = _note.FORMAT
+    written = persistence.FORMAT
     rewrite(wine_path, rename("pull", "drag"))
-    monkeypatch.setattr(_note, "FORMAT", written + 2)
-    monkeypatch.setattr(_note, "UPGRADES", {written + 1: rename("draw", "pull")})
+    monkeypatch.setattr(persistence, "FORMAT", written + 2)
+    monkeypatch.setattr(persistence, "UPGRADES", {written + 1: rename("draw", "pull")})
     with pytest.raises(ModelFileError, match=rf"no longer reads format {written}: load it with dspnmf "):
         dspnmf.load(wine_path)
     steps = {written: rename("drag", "draw"), written + 1: rename("draw", "pull")}
-    monkeypatch.setattr(_note, "UPGRADES", steps)
+    monkeypatch.setattr(persistence, "UPGRADES", steps)
     np.testing.assert_array_equal(dspnmf.load(wine_path).transform(wine), expected)
 
 
@@ -378,7 +383,7 @@ def test_other_versions_of_scikit_learn(version: str, warns: bool, wine: np.ndar
     """Another release of scikit-learn is one warning with both versions and the file, not one for each estimator."""
     path = tmp_path / "model.skops"
     dspnmf.save(make_pipeline(MinMaxScaler(clip=True), make("NMF")).fit(wine), path)
-    rewrite(path, lambda note: note.update(sklearn=version), _note.MEMBER)
+    rewrite(path, lambda note: note.update(sklearn=version), persistence.MEMBER)
     rewrite(path, lambda s: json.loads(json.dumps(s).replace(rf"\"{sklearn.__version__}\"", rf"\"{version}\"")))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -403,5 +408,5 @@ def test_without_skops(wine_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_everything_public_is_trusted() -> None:
     """The list of types follows the public names, and holds only estimators."""
-    assert {kind.__name__ for kind in _trust.own().values()} == set(FAMILY)
-    assert all(issubclass(kind, BaseEstimator) for kind in _trust.own().values())
+    assert {kind.__name__ for kind in _contents.own().values()} == set(FAMILY)
+    assert all(issubclass(kind, BaseEstimator) for kind in _contents.own().values())

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import dspnmf
 from dspnmf import NMF
-from dspnmf.persistence import ModelFileError, _trust
+from dspnmf.persistence import ModelFileError, _contents
 from model_files import make, rewrite, there_and_back
 
 
@@ -62,8 +62,8 @@ ATTACKS = {
     "builtin": node("TypeNode", "builtins.eval"),
     "type": node("TypeNode", "trap_module.Anything"),
     "object": node("ObjectNode", "trap_module.Anything", content=NOTHING),
-    "object of a user": node("ObjectNode", "test_trust.Trap", content=NOTHING),
-    "reduce": node("ConstructorFromReduceNode", "test_trust.Trap", content=ARGUMENTS),
+    "object of a user": node("ObjectNode", "test_contents.Trap", content=NOTHING),
+    "reduce": node("ConstructorFromReduceNode", "test_contents.Trap", content=ARGUMENTS),
     "reduce of ours": node("ConstructorFromReduceNode", "dspnmf.estimators.dspnmf.DSPNMF", content=ARGUMENTS),
     "partial": node(
         "PartialNode",
@@ -77,7 +77,7 @@ ATTACKS = {
     ),
     "method": node("MethodNode", "dspnmf.estimators.dspnmf.DSPNMF", content={"func": "fit", "obj": OURS}),
     "operator": node("OperatorFuncNode", "operator.methodcaller", attrs=ARGUMENTS),
-    "list": node("ListNode", "test_trust.Trap", content=[TEXT]),
+    "list": node("ListNode", "test_contents.Trap", content=[TEXT]),
     "tuple": node("TupleNode", "trap_module.Anything", content=[TEXT]),
     "keys": node(
         "DictNode",
@@ -132,7 +132,7 @@ def test_attacks_are_refused(name: str, where: str, wine_path: Path, trap: Path)
     assert "trap_module" not in sys.modules
 
 
-@pytest.mark.parametrize("text", ["os.system", "builtins.eval", "test_trust.Trap"])
+@pytest.mark.parametrize("text", ["os.system", "builtins.eval", "test_contents.Trap"])
 def test_refusals_name_the_types(text: str, wine_path: Path, trap: Path) -> None:
     """The message has every type that was found."""
     kind = "ObjectNode" if text.endswith("Trap") else "FunctionNode"
@@ -146,7 +146,7 @@ def test_refusals_name_the_types(text: str, wine_path: Path, trap: Path) -> None
 def test_the_second_wall_stands_alone(wine_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without our own look at the file skops still refuses it."""
     rewrite(wine_path, lambda schema: schema["content"]["content"].update(alpha=ATTACKS["function"]))
-    monkeypatch.setattr(_trust, "_expected", lambda kind, name: True)
+    monkeypatch.setattr(_contents, "_expected", lambda kind, name: True)
     with pytest.raises(ModelFileError, match=r"made of: os\.system\."):
         dspnmf.load(wine_path)
 
@@ -168,7 +168,7 @@ def test_pickles_in_arrays_are_not_loaded(wine_path: Path, trap: Path) -> None:
 
 def test_a_file_without_our_models_is_refused(wine_path: Path) -> None:
     """The note alone makes no model file."""
-    other = json.loads(zipfile.ZipFile(io.BytesIO(_trust.skops().dumps(StandardScaler()))).read("schema.json"))
+    other = json.loads(zipfile.ZipFile(io.BytesIO(_contents.skops().dumps(StandardScaler()))).read("schema.json"))
     rewrite(wine_path, lambda schema: other)
     with pytest.raises(
         ModelFileError, match=r"holds no estimator of dspnmf, but a StandardScaler: use skops\.io\.load"

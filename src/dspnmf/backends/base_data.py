@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dspnmf._typing import Array, Matrix
 from dspnmf.backends.chunk_facts import ChunkFacts
-from dspnmf.backends.protocol import Backend, Capability, Data
+from dspnmf.backends.protocol import Backend, Capability
 from dspnmf.backends.row_model import X_BLOCK, Block
+
+
+def _refusal(capability: Capability) -> Any:
+    """A method of `Data` that needs a capability, of a backend that has not declared it."""
+
+    def refused(self: BaseData, *_: object, **__: object) -> NoReturn:
+        self._refuse(capability)
+
+    return refused
 
 
 class BaseData:
@@ -59,38 +66,9 @@ class BaseData:
         """Itself: X stands still."""
         return self, "X"
 
-    def widened(self, name: str, columns: Matrix) -> Data:
-        """Refused."""
-        self._refuse("features")
-
-    def with_unit_rows(self, scale: float) -> Data:
-        """Refused."""
-        self._refuse("features")
-
-    def without_features(self) -> Data:
-        """Refused."""
-        self._refuse("graphs")
-
-    def on_host(self) -> Matrix:
-        """Refused."""
-        self._refuse("graphs")
-
-    def column_means(self) -> Array:
-        """Refused."""
-        self._refuse("missing")
-
-    def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
-        """Refused."""
-        self._refuse("batches")
-
-    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
-        """Refused."""
-        self._refuse("svd")
-
-    def transposed(self) -> Data:
-        """Refused."""
-        self._refuse("whole matrix")
-
-    def as_float64(self) -> Data:
-        """Refused."""
-        self._refuse("whole matrix")
+    widened = with_unit_rows = _refusal("features")
+    without_features = on_host = _refusal("graphs")
+    column_means = _refusal("missing")
+    some_rows = _refusal("batches")
+    singular_vectors = _refusal("svd")
+    transposed = as_float64 = _refusal("whole matrix")

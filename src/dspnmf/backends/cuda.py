@@ -7,7 +7,7 @@ For newton-cg the k x k curvature travels as well, while the device is busy with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -18,31 +18,21 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, Tiles, as_step
+from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, as_step, stacked
 from dspnmf.backends.memory_rows import TRIANGLE
-from dspnmf.backends.row_model import (
-    GROUP,
-    BlockNorms,
-    Completion,
-    Operator,
-    RandomCodes,
-    RowModel,
-    Slope,
-    Sums,
-    Ties,
-)
+from dspnmf.backends.protocol import ConjugateGradientRows
+from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small, dot
 
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
-class DeviceSmall:
+class DeviceSmall(Small):
     """Small arrays on the device."""
 
-    def __init__(self, tiles: Tiles, device: torch.device) -> None:
-        self._tiles = tiles
-        self._device = device
+    def __init__(self, tiles: PlainTiles, device: torch.device) -> None:
+        self._tiles, self._device = tiles, device
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """Chosen on the device."""
@@ -56,15 +46,8 @@ class DeviceSmall:
 
     def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
         """One transfer."""
-        values: list[float] = self._stacked(scalars).tolist()
+        values: list[float] = stacked(scalars, self._device).tolist()
         return values
-
-    def _stacked(self, scalars: Sequence[Scalar]) -> Tensor:
-        """Scalars of the device and of the host as one tensor on the device, without waiting."""
-        return torch.stack([
-            s.double() if isinstance(s, Tensor) else torch.full((), s, dtype=torch.float64, device=self._device)
-            for s in scalars
-        ])  # fmt: skip
 
     def host(self, A: SmallArray) -> Array:
         """Copied."""
@@ -79,7 +62,7 @@ class DeviceSmall:
 
     def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
         """By the device."""
-        return self._tiles.best_step(self._stacked(c))
+        return self._tiles.best_step(stacked(c, self._device))
 
     def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> Tensor:
         """By the device."""
@@ -90,11 +73,10 @@ class DeviceSmall:
         return self.adopt(HOST.inverse(self.host(S), floor, tiny))
 
 
-class DeviceRows:
+class DeviceRows(ConjugateGradientRows):
     """X and its codes on a device; `scale` is the unit X is measured in (every sum returned is in that unit)."""
 
     cg_steps = (3, 24)
-    completes = False
 
     def __init__(self, X: Tensor, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
         self.scale = scale
@@ -159,13 +141,6 @@ class DeviceRows:
         self._w["D"] = torch.zeros_like(codes) if "D" not in self._w else self._w["D"].zero_()
         self._pending = 0.0
 
-    def restart(self) -> None:
-        """X is as it was."""
-
-    def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
-        """X is as it was."""
-        return None
-
     def release(self) -> None:
         """Free the memory that only a descent needs."""
         self._w = {"U": self.codes}
@@ -184,10 +159,7 @@ class DeviceRows:
         self._pending = t
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
-
-        The direction is taken times `stretch`, cut off where codes would become negative.
-        """
+        """Sweeps by the tiles."""
         (S, rows), (_, G) = self._operators.curvature(model), self._pulls(model)
         U, D = self._w["U"], self._w["D"]
         first, last, UD, DD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
@@ -199,10 +171,7 @@ class DeviceRows:
     # -- newton-cg: the same look in two passes, conjugate gradients between them -----------------------------------
 
     def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Tensor]:
-        """First pass: in D the direction of a few sweeps; the model along D, along its part A at zero, and D'A.
-
-        Half the gradient is ``U S - G``; it is not formed, its products follow from sums.
-        """
+        """Half the gradient is ``U S - G``; it is not formed, its products follow from sums."""
         w, operators, own = self._w, self._operators, self.small.adopt(model.S)
         if "z" not in w:
             w.update({name: torch.empty_like(w["U"]) for name in ("z", "r", "u", "p", "q")})
@@ -261,10 +230,7 @@ class DeviceRows:
     # -- everything but descent ------------------------------------------------------------------------------------
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Tensor:
-        """Codes (k x n) that minimise the model row by row, without coupling and operators.
-
-        A pull of the ties is n x k of the host, or k x n on the device.
-        """
+        """Codes (k x n); a pull of the ties is n x k of the host, or k x n on the device."""
         ties = ties or Ties(None)
         pull: Codes = ties.pull
         G = self._tiles.pull(self._X, self.small.adopt(model.M) / self.scale, self.k)
@@ -317,46 +283,28 @@ def dense_chunks(X: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 class _Residual:
-    """A `Slope` along the preconditioned residual; its sums are made when asked for, if anybody does."""
+    """A `Slope` along the preconditioned residual u; its sums are made when asked for, if anybody does."""
 
     def __init__(
         self, energy: Tensor, sums: Callable[[], list[Tensor]], between: Callable[[], tuple[Tensor, ...]]
     ) -> None:
-        self.slope = energy
-        self._made_sums, self._made_between = sums, between
+        self.slope, self._made_sums, self._made_between = energy, sums, between
 
-    @cached_property
-    def _sums(self) -> list[Tensor]:
-        return self._made_sums()
-
-    @property
-    def UD(self) -> Tensor:
-        """U'u."""
-        return self._sums[0]
-
-    @property
-    def DD(self) -> Tensor:
-        """And u'u."""
-        return self._sums[1]
-
-    @cached_property
-    def DLD(self) -> tuple[Tensor, ...]:
-        """And u'Lu for every operator."""
-        return self._made_between()
+    _sums = cached_property(lambda self: self._made_sums())
+    UD = property(lambda self: self._sums[0])
+    DD = property(lambda self: self._sums[1])
+    DLD = cached_property(lambda self: self._made_between())
 
 
 class _Sent:
     """A small array on its way to the host; who needs it waits for it and for nothing else."""
 
     def __init__(self, A: Tensor) -> None:
-        self._event: torch.cuda.Event | None = None
-        if not A.is_cuda:
-            self._copy = A
-            return
-        self._copy = torch.empty(A.shape, dtype=A.dtype, pin_memory=True)
-        self._copy.copy_(A, non_blocking=True)
-        self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        self._event.record()
+        self._copy, self._event = A, None
+        if A.is_cuda:
+            self._copy = torch.empty(A.shape, dtype=A.dtype, pin_memory=True).copy_(A, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
 
     def received(self) -> Array:
         """The array on the host."""
@@ -365,7 +313,7 @@ class _Sent:
         return self._copy.numpy()
 
 
-def _tiles_for(X: Tensor, k: int) -> Tiles:
+def _tiles_for(X: Tensor, k: int) -> PlainTiles:
     """Triton kernels where they are to be had and take X."""
     if X.is_cuda:
         try:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import triton
 from triton import language as tl
 
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
-from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal
+from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal, stacked
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
 
 _SPAN = 4096  # rows whose products one program adds up
@@ -32,7 +33,7 @@ class FusedTiles(PlainTiles):
     """A kernel for each kind of look; what leaves a program is added up in float64."""
 
     def __init__(self, X: Tensor, k: int) -> None:
-        self._k, self._kp = k, kernels.padded(k)
+        self._k, self._kp = k, max(16, int(triton.next_power_of_2(k)))  # a power of two the tensor units take
         self._device = X.device
         self._made: list[tuple[Tensor, Tensor]] = []
         self._always = torch.ones(1, dtype=torch.float64, device=X.device)
@@ -64,13 +65,10 @@ class FusedTiles(PlainTiles):
         """Steps where kernels can read them."""
         if len(steps) == 1 and isinstance(steps[0], Tensor):
             return steps[0]
-        return torch.stack([
-            step if isinstance(step, Tensor) else torch.full((), step, dtype=torch.float64, device=self._device)
-            for step in steps
-        ])  # fmt: skip
+        return stacked(steps, self._device)
 
     def _grid(self, n: int, width: int) -> int:
-        return int(kernels.cdiv(n, width))
+        return int(triton.cdiv(n, width))
 
     def _room(self, programs: int, scalars: int) -> Tensor:
         return torch.empty(programs, scalars, device=self._device)
@@ -119,8 +117,16 @@ class FusedTiles(PlainTiles):
         )  # fmt: skip
         return parts.sum(0, dtype=torch.float64)[:, : self._k]
 
-    def _sweep_tile(self) -> dict[str, int]:
-        return {"K": self._k, "KP": self._kp, "BM": 64 if self._kp <= 32 else 32, "num_warps": 1}
+    def _swept_by(
+        self, kernel: Any, arrays: tuple[Tensor, ...], t: Scalar, S: Tensor, *numbers: float, **fixed: int
+    ) -> list[Tensor]:
+        """The two sums a kernel makes that takes the pending step and sweeps."""
+        off, inverse = self._curvature(S.float())
+        n, wide = arrays[0].shape[1], 64 if self._kp <= 32 else 32
+        parts = self._room(self._grid(n, wide), 2)
+        tile = {"K": self._k, "KP": self._kp, "BM": wide, "num_warps": 1, **fixed}
+        kernel[(len(parts),)](*arrays, off, inverse, self._steps(t), parts, n, *numbers, **tile)
+        return self._total(parts)
 
     def look(
         self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
@@ -129,11 +135,7 @@ class FusedTiles(PlainTiles):
         """The sweeps, then the sums."""
         if rows is not None:
             return super().look(G, U, D, t, S, sweeps, stretch, rows)
-        off, inverse = self._curvature(S.float())
-        tile, n = self._sweep_tile(), U.shape[1]
-        parts = self._room(self._grid(n, tile["BM"]), 2)
-        kernels.look[(len(parts),)](G, U, D, off, inverse, self._steps(t), parts, n, sweeps, stretch, **tile)
-        return [*self._total(parts), *self._gram(U, D)]
+        return [*self._swept_by(kernels.look, (G, U, D), t, S, sweeps, stretch), *self._gram(U, D)]
 
     def face(
         self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
@@ -141,12 +143,8 @@ class FusedTiles(PlainTiles):
         """The sweeps, then the sums along D and along its part that ends at zero."""
         if rows is not None:
             return super().face(G, U, D, t, S, sweeps, rows)
-        tile, n = self._sweep_tile(), U.shape[1]
-        parts = self._room(self._grid(n, tile["BM"]), 2)
-        off, inverse = self._curvature(S.float())
-        kernels.face[(len(parts),)](G, U, D, off, inverse, self._steps(t), parts, n, **tile, SWEEPS=sweeps)
-        (UD, DD), (UA, AA, DA) = self._gram(U, D), self._gram(U, D, D, part=True)
-        return [*self._total(parts), UD, DD, UA, AA, DA]
+        slopes = self._swept_by(kernels.face, (G, U, D), t, S, SWEEPS=sweeps)
+        return [*slopes, *self._gram(U, D), *self._gram(U, D, D, part=True)]
 
     def _cg(
         self, kernel: Any, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...], **flags: bool

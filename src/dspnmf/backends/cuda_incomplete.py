@@ -10,59 +10,17 @@ from collections.abc import Sequence
 
 import torch
 
-from dspnmf import _validation
-from dspnmf._typing import Array, Matrix
+from dspnmf._typing import Array
 from dspnmf.backends.csr_tensors import csr_on_host, csr_with_values, is_csr, row_numbers, transposition
 from dspnmf.backends.cuda import CHUNK, DeviceRows
 from dspnmf.backends.cuda_data import CudaData, column_sums, gram_norm2
 from dspnmf.backends.cuda_tiles import Tensor
-from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells, means_of_known
+from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells, DataWithMissingCells, means_of_known
 from dspnmf.backends.norms import gram_norm2 as gram_norm2_on_host
 from dspnmf.backends.protocol import Backend
 from dspnmf.backends.row_model import Operator
 
 _GATHERED = 2**24  # numbers of codes and components gathered at once for stored cells
-
-
-class IncompleteCudaData(CudaData):
-    """A checked X on a device with NaN in it."""
-
-    def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
-        super().__init__(X, backend, largest)
-        self._means = _column_means(X)
-
-    @property
-    def _X(self) -> Tensor:
-        """A copy of X, missing cells at the means of their columns."""
-        return _cells(self.blocks["X"], self._means, self.shape[1], twice=False).X
-
-    def with_similarity_block(self) -> tuple[IncompleteCudaData, str]:
-        """X twice."""
-        return self._with_block(SIMILARITIES, self.blocks["X"]), SIMILARITIES
-
-    def gram_norm2(self, scale: float, block: str = "X") -> float:
-        """||XX'||^2, missing cells at the means of their columns."""
-        return super().gram_norm2(scale, "X" if block == SIMILARITIES else block)
-
-    def with_unit_rows(self, scale: float) -> IncompleteCudaData:
-        """Refused: only complete rows have a length."""
-        raise ValueError(_validation.INCOMPLETE_ROWS)
-
-    def on_host(self) -> Matrix:
-        """Refused: neighbours are searched among complete rows."""
-        raise ValueError(_validation.INCOMPLETE_ROWS)
-
-    def column_means(self) -> Array:
-        """Means of the known cells of every column."""
-        return self._means
-
-    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> IncompleteDeviceRows:
-        """Rows that complete their cells."""
-        twice = SIMILARITIES in self.blocks
-        cells = _cells(self._together(), self._means, self.shape[1], twice=twice)
-        rows = IncompleteDeviceRows(cells.X, k, scale, operators)
-        rows.hold(cells, self._means, self.norm2(scale), twice=twice)
-        return rows
 
 
 class IncompleteDeviceRows(CompletesCells, DeviceRows):
@@ -79,11 +37,24 @@ class IncompleteDeviceRows(CompletesCells, DeviceRows):
         return super()._push(D)
 
 
-def _cells(X: Tensor, means: Array, m: int, *, twice: bool) -> DenseTensorCells | CsrTensorCells:
-    """The missing cells of a copy of a tensor that holds X once or twice, and other columns; they are at the means."""
-    cells = CsrTensorCells(X, m) if is_csr(X) else DenseTensorCells(X, m, twice)
-    cells.fill(means)
-    return cells
+class IncompleteCudaData(DataWithMissingCells, CudaData):
+    """A checked X on a device with NaN in it."""
+
+    _rows_class = IncompleteDeviceRows
+
+    def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
+        super().__init__(X, backend, largest)
+        self._means = _column_means(X)
+
+    @property
+    def _X(self) -> Tensor:
+        """A copy of X, missing cells at the means of their columns."""
+        return self._completed(self.blocks["X"], False).X
+
+    def _completed(self, X: Tensor, twice: bool) -> DenseTensorCells | CsrTensorCells:
+        cells = (CsrTensorCells if is_csr(X) else DenseTensorCells)(X, self.shape[1], twice)
+        cells.fill(self._means)
+        return cells
 
 
 def _column_means(X: Tensor) -> Array:
@@ -143,8 +114,8 @@ class DenseTensorCells:
 class CsrTensorCells:
     """Where a CSR tensor stores NaN; `X` is a completed copy."""
 
-    def __init__(self, X: Tensor, m: int) -> None:
-        self.X, self._m = csr_with_values(X, X.values().clone()), m
+    def __init__(self, X: Tensor, m: int, twice: bool) -> None:
+        self.X, self._m, self._twice = csr_with_values(X, X.values().clone()), m, twice
         where = torch.isnan(X.values()).nonzero().reshape(-1)
         rows, columns = row_numbers(X)[where], X.col_indices()[where].long()
         own = columns < m
@@ -161,7 +132,7 @@ class CsrTensorCells:
     def fill(self, means: Array) -> None:
         """Every missing cell becomes the mean of its column."""
         cells = torch.from_numpy(means.copy()).to(self.X.values())[self._columns]
-        self._write(cells, slice(None), len(self._second) > 0)
+        self._write(cells, slice(None), self._twice)
 
     def complete(self, U: Tensor, Vt: Tensor, similarities: bool) -> None:
         """Missing cells become those of UV."""

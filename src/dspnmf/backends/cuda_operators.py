@@ -27,9 +27,9 @@ class DeviceOperators:
         self._dtype, self._device = dtype, device
         self._off = [csr_on_device(operator.off, dtype, device) for operator in operators]
         diagonals = [np.asarray(operator.diagonal, dtype=np.float64) for operator in operators]
-        self._first = [float(diagonal[0]) for diagonal in diagonals]
         self._constant = [bool((diagonal == diagonal[0]).all()) for diagonal in diagonals]
-        self._mean = [float(diagonal.mean()) for diagonal in diagonals]
+        pairs = zip(diagonals, self._constant, strict=True)
+        self._mean = [float(diagonal[0] if constant else diagonal.mean()) for diagonal, constant in pairs]
         self._diagonal = [torch.from_numpy(diagonal.copy()).to(device) for diagonal in diagonals]
 
     def between(self, left: Sequence[Tensor], B: Tensor) -> list[tuple[Tensor, ...]]:
@@ -42,7 +42,7 @@ class DeviceOperators:
         S, varying = self._small(model.S), varying_curve(model, self._constant)
         for j, K in model.curves.items():
             if self._constant[j]:
-                S = S + self._first[j] * as_matrix(self._small(K))
+                S = S + self._mean[j] * as_matrix(self._small(K))
         if varying is None:
             return S, None
         kappa = self._small(model.curves[varying]).to(self._dtype)
@@ -52,7 +52,7 @@ class DeviceOperators:
         """The curvature with the mean of every diagonal, for the preconditioner."""
         S = self._small(model.S)
         for j, K in model.curves.items():
-            S = S + (self._first if self._constant[j] else self._mean)[j] * as_matrix(self._small(K))
+            S = S + self._mean[j] * as_matrix(self._small(K))
         return S
 
     def pull(self, model: RowModel, U: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ w                  arrays by name: U, D, G, and those of newton-cg (z, r, u, p, 
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
@@ -46,62 +47,26 @@ def as_step(t: Scalar, codes: Tensor) -> Tensor:
     return t.to(codes.dtype) if isinstance(t, Tensor) else torch.full((), t, dtype=codes.dtype, device=codes.device)
 
 
-class Tiles(Protocol):
-    """The work on codes; D, g, r, ... are changed in place. Sums are returned."""
-
-    def pull(self, X: Tensor, M: Tensor, k: int) -> Tensor:
-        """(X M)'."""
-
-    def push(self, X: Tensor, D: Tensor) -> Tensor:
-        """X'D."""
-
-    def look(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
-        rows: RowCurvature | None = None,
-    ) -> list[Tensor]:  # fmt: skip
-        """Pending step, sweeps, new direction: first and last change, U'D, D'D."""
-
-    def face(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
-    ) -> list[Tensor]:
-        """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, U'D, D'D, U'A, A'A, D'A."""
-
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
-        """Shorten D; the residual r (G holds what operators pull there), preconditioned u: <r,u>."""
-
-    def cg_step(
-        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> list[Tensor]:
-        """One conjugate-gradient step: <r,u>; in the first z, p and q hold nothing."""
-
-    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """U'u, u'u."""
-
-    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """The direction z to the projection: <G,z>, D'z, U'z, z'z."""
-
-    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
-        """D = stretch (D + tau z): U'D, D'D."""
-
-    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-        """Codes that minimise every sample's model."""
-
-    def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
-        """HALS sweeps over the components."""
-
-    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
-        """The lowest point of a quartic on [0, 1], and on [0, 2 LONGEST]."""
+def stacked(scalars: Sequence[Scalar], device: torch.device) -> Tensor:
+    """Scalars of the device and of the host as one float64 tensor on the device, without waiting."""
+    on_device = (
+        s.double() if isinstance(s, Tensor) else torch.full((), s, dtype=torch.float64, device=device) for s in scalars
+    )
+    return torch.stack(list(on_device))
 
 
 class PlainTiles:
-    """Torch operations, on any device, in any precision, for dense and sparse X."""
+    """Torch operations, on any device, in any precision, for dense and sparse X.
+
+    D, r, u, ... are changed in place; sums are returned.
+    """
 
     def pull(self, X: Tensor, M: Tensor, k: int) -> Tensor:
-        """A product."""
+        """(X M)'."""
         return (X @ M.to(X.dtype)).T.contiguous()
 
     def push(self, X: Tensor, D: Tensor) -> Tensor:
-        """A product, in float64 beyond blocks of a few thousand rows; for CSR, X is given transposed, in float64."""
+        """X'D, in float64 beyond blocks of a few thousand rows; for CSR, X is given transposed, in float64."""
         if X.layout == torch.sparse_csr:
             return X @ D.T.double().contiguous()
         total = torch.zeros(X.shape[1], len(D), dtype=torch.float64, device=X.device)
@@ -124,40 +89,39 @@ class PlainTiles:
             Y[a] = new
         return change
 
-    def _stepped(self, U: Tensor, D: Tensor, t: Scalar) -> None:
-        U.copy_(torch.clamp(U + t * D, min=0))
-
     def _inverse(self, S: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         small = S.to(dtype)
         return small, inverse_diagonal(small, 1e-14 if dtype == torch.float32 else 1e-30)
+
+    def _swept(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Take the pending step; the codes after sweeps, and the squared change of each."""
+        U.copy_(torch.clamp(U + t * D, min=0))
+        S, inverse = self._inverse(S, U.dtype)
+        Y = U.clone()
+        return Y, [self._sweep(Y, G, S, inverse, rows) for _ in range(sweeps)]
 
     def look(
         self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
         rows: RowCurvature | None = None,
     ) -> list[Tensor]:  # fmt: skip
-        """Sweeps, one component at a time."""
-        self._stepped(U, D, t)
-        S, inverse = self._inverse(S, U.dtype)
-        Y = U.clone()
-        changes = [self._sweep(Y, G, S, inverse, rows) for _ in range(sweeps)]
+        """Pending step, sweeps, new direction: first and last change, U'D, D'D."""
+        Y, changes = self._swept(G, U, D, t, S, sweeps, rows)
         D.copy_(torch.maximum(stretch * (Y - U), -U))
         return [changes[0], changes[-1], _gram(U, D), _gram(D, D)]
 
     def face(
         self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
     ) -> list[Tensor]:
-        """Sweeps, and the part of the direction that ends at zero."""
-        self._stepped(U, D, t)
-        S, inverse = self._inverse(S, U.dtype)
-        Y = U.clone()
-        for _ in range(sweeps):
-            self._sweep(Y, G, S, inverse, rows)
+        """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, U'D, D'D, U'A, A'A, D'A."""
+        Y, _ = self._swept(G, U, D, t, S, sweeps, rows)
         D.copy_(Y - U)
         A = torch.where(Y == 0, D, 0)
         return [_dot(G, D), _dot(G, A), _gram(U, D), _gram(D, D), _gram(U, A), _gram(A, A), _gram(D, A)]
 
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
-        """The residual on the free entries."""
+        """Shorten D; the residual r (G holds what operators pull there), preconditioned u: <r,u>."""
         U, D, kind = w["U"], w["D"], w["U"].dtype
         tau, sigma = (as_step(step, U) for step in steps)
         D.mul_(torch.where(U + D == 0, sigma, tau))
@@ -169,7 +133,7 @@ class PlainTiles:
     def cg_step(
         self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
     ) -> list[Tensor]:
-        """By recurrence (Chronopoulos & Gear 1989)."""
+        """One conjugate-gradient step (Chronopoulos & Gear 1989): <r,u>; in the first z, p and q hold nothing."""
         kind = w["U"].dtype
         if first:
             for name in ("z", "p", "q"):
@@ -188,24 +152,24 @@ class PlainTiles:
         return [_dot(w["r"], w["u"])]
 
     def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """Two products."""
+        """U'u, u'u."""
         return [_gram(w["U"], w["u"]), _gram(w["u"], w["u"])]
 
     def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """Entry by entry."""
+        """The direction z to the projection: <G,z>, D'z, U'z, z'z."""
         here = w["U"] + w["D"]
         w["z"].copy_(torch.clamp(here + w["z"], min=0) - here)
         z = w["z"]
         return [_dot(w["G"], z), _gram(w["D"], z), _gram(w["U"], z), _gram(z, z)]
 
     def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
-        """Entry by entry."""
+        """D = stretch (D + tau z): U'D, D'D."""
         U, D = w["U"], w["D"]
         D.copy_(torch.maximum(stretch * (D + as_step(tau, U) * w["z"]), -U))
         return [_gram(U, D), _gram(D, D)]
 
     def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-        """Sweeps from zero until nothing changes; looked at every tenth."""
+        """Codes that minimise every sample's model: sweeps from zero until nothing changes, looked at every tenth."""
         S, inverse = self._inverse(S, G.dtype)
         Y = torch.zeros_like(G)
         for done in range(SOLVE_SWEEPS):
@@ -215,7 +179,7 @@ class PlainTiles:
         return Y
 
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
-        """Sweeps, the later ones without effect once they change little."""
+        """HALS sweeps over the components, the later ones without effect once they change little."""
         Y, G, inverse = Vt.T.clone(), P.T, inverse_diagonal(Q, rounding)
         first = last = self._sweep(Y, G, Q, inverse)
         for _ in range(COMPONENT_SWEEPS - 1):
@@ -226,7 +190,7 @@ class PlainTiles:
         return Y.T.contiguous()
 
     def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
-        """By the host."""
+        """The lowest point of a quartic on [0, 1], and on [0, 2 LONGEST], by the host."""
         t = torch.tensor(HOST.best_step(c.tolist()), dtype=torch.float64, device=c.device)
         return t[0], t[1]
 

@@ -26,13 +26,12 @@ from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
-from dspnmf.backends.file_slabs import SlabReader
+from dspnmf.backends.file_slabs import ScratchFolder, SlabReader
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
 from dspnmf.backends.row_model import BlockNorms, Operator, RowModel
-from dspnmf.backends.scratch_file import ScratchFolder
 
 IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in memory
 
@@ -128,7 +127,8 @@ class FileRows(MemoryRows):
     """Rows read in slabs; arrays of the codes' shape are in memory, or in scratch files."""
 
     def __init__(self, data: FileData, k: int, scale: float, operators: Sequence[Operator] = ()) -> None:
-        super().__init__(_Shape((data.shape[0], data.width), data.dtype), k, scale, operators)
+        untouched = np.broadcast_to(np.zeros((), data.dtype), (data.shape[0], data.width))  # one number, never read
+        super().__init__(untouched, k, scale, operators)
         self._data, self._reader, self._scratch = data, data.reader, data.scratch
         self._known: Any = None  # the sums of the codes as they are
 
@@ -213,18 +213,6 @@ class FileRows(MemoryRows):
             self._scratch.release_pages()
 
 
-class _Shape(NamedTuple):
-    """What `MemoryRows` ask of an X that they never touch."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-
-    @property
-    def size(self) -> int:
-        """Numbers in it."""
-        return self.shape[0] * self.shape[1]
-
-
 class FileCells:
     """Missing cells of a file, completed in every slab that is read: by column means, or by U and V as they were."""
 
@@ -247,8 +235,8 @@ class FileCells:
 
     def completed(self, name: str, at: int, X: Array) -> Array:
         """A slab of a block with its cells completed."""
-        missing, source = np.isnan(X), self._source[name]
-        cells = source.astype(X.dtype) if isinstance(source, np.ndarray) else _product(source, at, len(X))
+        missing, source, some = np.isnan(X), self._source[name], slice(at, at + len(X))
+        cells = source.astype(X.dtype) if isinstance(source, np.ndarray) else source[0][some] @ source[1].T
         X = np.where(missing, cells, X)
         if name == "X":
             self._squares[at] = float(np.square(X[missing], dtype=np.float64).sum())
@@ -275,11 +263,6 @@ class FileCells:
     def pull(self, M: Array) -> Array:
         """X M."""
         return np.vstack([X @ M.astype(X.dtype) for _, X in self.slabs("X")])
-
-
-def _product(factors: tuple[Array, Array], at: int, n: int) -> Array:
-    """Some rows of UV."""
-    return factors[0][at : at + n] @ factors[1].T
 
 
 class IncompleteFileRows(CompletesCells, FileRows):

@@ -5,13 +5,16 @@ What is not float32 or float64 in this machine's byte order becomes so slab by s
 memory map with contiguous rows is read through its file, not through the map: then its pages do not count as memory.
 
 Every thread holds a slab of `SLAB` bytes; where the rows of one chunk have more (at most `CHUNK`), the threads share
-two slabs of that size.
+two slabs of that size. Arrays of the codes' shape may lie in unnamed files too (`ScratchFolder`), mapped, their pages
+released when a block has been used.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -205,3 +208,29 @@ def _slab_rows(X: ArrayLike, row_bytes: int) -> int:
     if height * row_bytes > CHUNK:
         raise ValueError(_CHUNKS_TOO_TALL.format(chunks=chunks, size=height * row_bytes, most=CHUNK))
     return max(1, rows // height) * height
+
+
+class ScratchFolder:
+    """Where arrays lie on disk, not in memory; each is gone with the last reference to it, or with the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+    def new(self, shape: tuple[int, int], dtype: Any) -> Array:
+        """An array of zeros."""
+        size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk is an error here, and would be a crash later
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+            pages = mmap.mmap(file.fileno(), size)
+        self._maps.add(pages)
+        return np.frombuffer(pages, dtype).reshape(shape)
+
+    def release_pages(self) -> None:
+        """Let what was touched leave this process's memory; the system writes it to disk in its own time."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for pages in self._maps:
+                pages.madvise(mmap.MADV_DONTNEED)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Missing cells become those of UV, those of the similarities after iterations 1, 2, 4, 8, ..."""
-        renewed = self._complete(Vt)
-        return self._norms(renewed)
+        return self._norms(self._complete(Vt))
 
     def _complete(self, Vt: SmallArray) -> bool:
         """Complete the cells after one more iteration; whether those of the similarities, too."""
@@ -119,37 +118,29 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
         return self.codes
 
 
-class IncompleteData(MemoryData):
-    """A checked X in memory with NaN in it."""
+class DataWithMissingCells(MemoryData if TYPE_CHECKING else object):  # type: ignore[misc]
+    """What data with missing cells do in addition; stands before the class of data among the bases."""
 
-    def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
-        super().__init__(X, backend, largest)
-        cells = _cells(X.copy(), X.shape[1], twice=False)
-        self._means = cells.means()
-        cells.fill(self._means)
-        self._filled = cells.X.astype(X.dtype, copy=False)
+    _means: Array  # of the known cells of every column
+    _rows_class: type[CompletesCells]
 
-    def mean(self) -> float:
-        """The mean of X, missing cells at those of their columns."""
-        return norms.mean(self._filled)
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2, missing cells at the means of their columns."""
-        return norms.norm2(self._filled, scale)
+    def _completed(self, X: Matrix, twice: bool) -> Any:
+        """The missing cells of a copy of what holds X once or twice, and other columns; they are at the means."""
+        raise NotImplementedError
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, missing cells at the means of their columns."""
-        return norms.gram_norm2(self._filled if block in ("X", SIMILARITIES) else self.blocks[block], scale)
+        return super().gram_norm2(scale, "X" if block == SIMILARITIES else block)
 
-    def with_similarity_block(self) -> tuple[IncompleteData, str]:
+    def with_similarity_block(self) -> tuple[Self, str]:
         """X twice."""
-        return self.widened(SIMILARITIES, self.blocks["X"]), SIMILARITIES
+        return self._with_block(SIMILARITIES, self.blocks["X"]), SIMILARITIES
 
-    def with_unit_rows(self, scale: float) -> IncompleteData:
+    def with_unit_rows(self, scale: float) -> NoReturn:
         """Refused: only complete rows have a length."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 
-    def on_host(self) -> Matrix:
+    def on_host(self) -> NoReturn:
         """Refused: neighbours are searched among complete rows."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 
@@ -157,18 +148,11 @@ class IncompleteData(MemoryData):
         """Means of the known cells of every column."""
         return self._means
 
-    def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
-        """Missing cells at the means of their columns."""
-        return MemoryData(self._filled, self.backend, self.largest).singular_vectors(k, rng)
-
-    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> IncompleteRows:
+    def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> CompletesCells:
         """Rows that complete their cells."""
-        together = self._together()
-        together = together.copy() if len(self.blocks) == 1 else together
         twice = SIMILARITIES in self.blocks
-        cells = _cells(together, self.shape[1], twice=twice)
-        cells.fill(self._means)
-        rows = IncompleteRows(cells.X, k, scale, operators)
+        cells = self._completed(self._together(), twice)
+        rows = self._rows_class(cells.X, k, scale, operators)
         rows.hold(cells, self._means, self.norm2(scale), twice=twice)
         return rows
 
@@ -177,16 +161,51 @@ class IncompleteRows(CompletesCells, MemoryRows):
     """X in memory, completed, and its codes."""
 
 
-def _cells(X: Matrix, m: int, *, twice: bool) -> DenseCells | SparseCells:
-    """The missing cells of a matrix that holds X once or twice, and other columns."""
-    return SparseCells(X, m, twice) if sparse.issparse(X) else DenseCells(X, m, twice)
+class IncompleteData(DataWithMissingCells, MemoryData):
+    """A checked X in memory with NaN in it."""
+
+    _rows_class = IncompleteRows
+
+    def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
+        super().__init__(X, backend, largest)
+        cells = (SparseCells if sparse.issparse(X) else DenseCells)(X.copy(), X.shape[1], False)
+        self._means = cells.means()
+        cells.fill(self._means)
+        self._filled = cells.X.astype(X.dtype, copy=False)
+
+    @property
+    def _X(self) -> Matrix:
+        """X, missing cells at the means of their columns."""
+        return self._filled
+
+    def _completed(self, X: Matrix, twice: bool) -> DenseCells | SparseCells:
+        kind = SparseCells if sparse.issparse(X) else DenseCells
+        cells = kind(X.copy() if X is self.blocks["X"] else X, self.shape[1], twice)
+        cells.fill(self._means)
+        return cells
 
 
-class DenseCells:
+class _MatrixCells:
+    """Missing cells of a matrix that holds X (m columns) once or twice, and other columns."""
+
+    def __init__(self, X: Matrix, m: int, twice: bool) -> None:
+        self.X, self._m, self._twice = X, m, twice
+
+    def gram_norm2(self, scale: float, block: str) -> float:
+        """||XX'||^2 of one of the blocks as it is."""
+        first = self._m if block == SIMILARITIES else 0
+        return norms.gram_norm2(self.X[:, first : first + self._m], scale)
+
+    def pull(self, M: Array) -> Array:
+        """X M."""
+        return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
+
+
+class DenseCells(_MatrixCells):
     """Where cells are missing in an array."""
 
     def __init__(self, X: Array, m: int, twice: bool) -> None:
-        self.X, self._m, self._twice = X, m, twice
+        super().__init__(X, m, twice)
         self._missing = np.isnan(X[:, :m])
         self._step = max(1, _BLOCK // m)
 
@@ -219,21 +238,12 @@ class DenseCells:
 
         spread(task, len(X), 2.0 * m * len(X) * U.shape[1])
 
-    def gram_norm2(self, scale: float, block: str) -> float:
-        """||XX'||^2 of one of the blocks as it is."""
-        first = self._m if block == SIMILARITIES else 0
-        return norms.gram_norm2(self.X[:, first : first + self._m], scale)
 
-    def pull(self, M: Array) -> Array:
-        """X M."""
-        return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
-
-
-class SparseCells:
+class SparseCells(_MatrixCells):
     """Where a CSR matrix stores NaN."""
 
     def __init__(self, X: Sparse, m: int, twice: bool) -> None:
-        self.X, self._m = X, m
+        super().__init__(X, m, twice)
         where = np.flatnonzero(np.isnan(X.data))
         rows, columns = np.searchsorted(X.indptr, where, side="right") - 1, X.indices[where]
         first = columns < m
@@ -265,15 +275,6 @@ class SparseCells:
             self.X.data[self._where[some]] = product
             if similarities:
                 self.X.data[self._second[some]] = product
-
-    def gram_norm2(self, scale: float, block: str) -> float:
-        """||XX'||^2 of one of the blocks as it is."""
-        first = self._m if block == SIMILARITIES else 0
-        return norms.gram_norm2(self.X[:, first : first + self._m], scale)
-
-    def pull(self, M: Array) -> Array:
-        """X M."""
-        return np.ascontiguousarray(self.X[:, : self._m] @ M.astype(self.X.dtype))
 
 
 def means_of_known(sums: NDArray[Any], counts: NDArray[np.integer]) -> Array:

@@ -31,17 +31,22 @@ class MemoryData(BaseData):
     def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
         super().__init__(X, X.shape, X.dtype, backend, largest)
 
+    @property
+    def _X(self) -> Matrix:
+        """X without missing cells."""
+        return self.blocks["X"]
+
     def mean(self) -> float:
         """The mean of X."""
-        return norms.mean(self.blocks["X"])
+        return norms.mean(self._X)
 
     def norm2(self, scale: float) -> float:
         """||X||^2."""
-        return norms.norm2(self.blocks["X"], scale)
+        return norms.norm2(self._X, scale)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""
-        return norms.gram_norm2(self.blocks[block], scale)
+        return norms.gram_norm2(self._X if block == "X" else self.blocks[block], scale)
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> MemoryRows:
         """Rows of all blocks together."""
@@ -91,7 +96,7 @@ class MemoryData(BaseData):
 
     def singular_vectors(self, k: int, rng: np.random.RandomState) -> tuple[Array, Array, Array]:
         """By scikit-learn's randomised method."""
-        left, values, right = randomized_svd(self.blocks["X"], k, random_state=rng)
+        left, values, right = randomized_svd(self._X, k, random_state=rng)
         return left, values, right
 
 

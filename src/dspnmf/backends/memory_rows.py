@@ -9,7 +9,7 @@ of the codes' shape come from `_new`. Rows whose X or codes lie in a file overri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,17 +21,8 @@ from dspnmf._threads import spread
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends.norms import read_only
 from dspnmf.backends.operators import Operators
-from dspnmf.backends.row_model import (
-    GROUP,
-    BlockNorms,
-    Completion,
-    Operator,
-    RandomCodes,
-    RowModel,
-    Slope,
-    Sums,
-    Ties,
-)
+from dspnmf.backends.protocol import ConjugateGradientRows, MultiplicativeRows
+from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
 Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
@@ -41,23 +32,19 @@ _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
 
-class MemoryRows:
+class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     """X and the codes U of its rows; `scale` is the unit X is measured in (every sum returned is in that unit).
 
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
 
     cg_steps = (8, 24)
-    completes = False
     small: Small = HOST
 
     def __init__(self, X: Matrix, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
-        self.scale = scale
-        self.shape: tuple[int, int] = X.shape
-        self.k = k
-        self.dtype = X.dtype
-        self._X = X
-        self._source = _kernel_view(X)
+        self.scale, self.k = scale, k
+        self.shape, self.dtype = X.shape, X.dtype
+        self._X, self._source = X, _kernel_view(X)
         self._U = self._D = np.empty((0, k), X.dtype)
         self._pending = 0.0
         self._newton: dict[str, Any] = {}
@@ -121,13 +108,6 @@ class MemoryRows:
             self._pending = 0.0
         return self._U
 
-    def restart(self) -> None:
-        """X is as it was."""
-
-    def refresh(self, Vt: Array) -> Mapping[str, BlockNorms] | None:
-        """X is as it was."""
-        return None
-
     def release(self) -> None:
         """Free the memory that only a descent needs."""
         self._U = self.codes
@@ -144,10 +124,7 @@ class MemoryRows:
         self._pending = t
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
-        """Leave in D the direction of `sweeps` sweeps of the model; the sums along it.
-
-        The direction is taken times `stretch`, cut off where codes would become negative.
-        """
+        """Sweeps by the compiled loops, block by block."""
         PD, UD, DD, first, last = self.swept(model, sweeps, stretch)
         return Sums(PD, UD, DD, *self._along(), (last / first) ** 0.5 if first > 0 else 0.0)
 
@@ -164,10 +141,7 @@ class MemoryRows:
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
     def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Array]:
-        """First pass: half the gradient g, and in D the direction of a few sweeps.
-
-        Returns the model along D, along its part A that ends at zero, and D'A.
-        """
+        """First pass, which also leaves half the gradient g."""
         if not self._newton:
             self._newton = {name: self._new() for name in ("g", "z", "r", "u", "p", "q")}
             self._newton["free"] = self._new(np.bool_)
@@ -225,10 +199,7 @@ class MemoryRows:
     # -- everything but descent ----------------------------------------------------------------------------------
 
     def map(self, rule: Callable[[Array, Array, Array], Array], model: RowModel) -> tuple[Any, ...]:
-        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes.
-
-        `gain` is X M and what operators pull, `loss` what they push (entries of ``L_j U pulls[j]`` by their sign).
-        """
+        """Some thousand rows at a time."""
         U, pull = self.codes, (model.M / self.scale).astype(self.dtype)
         gain, loss = self._operators.split(model, U)
 
@@ -316,10 +287,7 @@ class MemoryRows:
 
 
 def triangle_residual2(R: Array, m: int) -> float:
-    """||XX' - UU'||^2 from the triangular factor of [X U], X with m columns.
-
-    It is ``||R_x R_x' - R_u R_u'||^2``: the large numbers cancel before they are squared.
-    """
+    """||XX' - UU'||^2 as ``||R_x R_x' - R_u R_u'||^2``, [X U] = QR: large numbers cancel before they are squared."""
     return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
 
 
@@ -341,7 +309,7 @@ def _total(parts: list[Any], which: int) -> Any:
 
 
 def _kernel_view(X: Any) -> Any:
-    """X as the kernels take it: an array, or the three arrays of a CSR matrix; what is read in slabs stays as it is."""
+    """X as the kernels take it: an array, or the three arrays of a CSR matrix."""
     if sparse.issparse(X):
         return read_only(X.data), read_only(X.indices), read_only(X.indptr)
-    return read_only(np.asarray(X)) if isinstance(X, np.ndarray) else X
+    return read_only(np.asarray(X))

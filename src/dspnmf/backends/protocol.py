@@ -49,7 +49,7 @@ class Rows(Protocol):
     product_cost: float  # operations of one product of X with k columns
     sweep_cost: float  # and of one sweep over the codes
     small: Small
-    completes: bool  # whether X has missing cells that `refresh` completes
+    completes: bool = False  # whether X has missing cells that `refresh` completes
 
     # -- codes
 
@@ -77,6 +77,7 @@ class Rows(Protocol):
 
     def restart(self) -> None:
         """Forget what an earlier start has done to X (missing cells)."""
+        return
 
     def release(self) -> None:
         """Free the memory that only a descent needs."""
@@ -106,6 +107,7 @@ class Rows(Protocol):
 
         None: X is as it was. Otherwise the norms of its blocks as they are now; the sums are to be made anew.
         """
+        return None
 
     def residual2(self, Vt: SmallArray) -> float | None:
         """||X - UV||^2 from the residuals themselves; None where that is out of reach."""

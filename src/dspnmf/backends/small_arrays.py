@@ -9,7 +9,7 @@ an iteration to the host at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,72 +23,44 @@ ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _MERGED = 1e-8  # imaginary part, relative, of two real roots that rounding made a complex pair
 
 
-class Small(Protocol):
-    """What differs between the host's memory and a device's."""
+class Small:
+    """What differs between the host's memory and a device's; here for the host: NumPy."""
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """`yes` if the condition holds, else `no`."""
-
-    def over(self, going: Scalar) -> bool:
-        """Whether the host knows, without waiting, that `going` is false."""
-
-    def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
-        """Numbers for the host, in one transfer."""
-
-    def host(self, A: SmallArray) -> Array:
-        """A small array for the host."""
-
-    def adopt(self, A: SmallArray) -> SmallArray:
-        """A small array of the host where the rows keep theirs."""
-
-    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
-        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; and that in [0, 2 LONGEST]."""
-
-    def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> SmallArray:
-        """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
-
-    def inverse(self, S: SmallArray, floor: float, tiny: float) -> SmallArray:
-        """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
-
-
-class Host:
-    """NumPy."""
-
-    def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
-        """One of the two."""
         return yes if condition else no
 
     def over(self, going: Scalar) -> bool:
-        """Everything is known here."""
+        """Whether the host knows, without waiting, that `going` is false."""
         return not going
 
     def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
-        """They are here already."""
+        """Numbers for the host, in one transfer."""
         return [float(scalar) for scalar in scalars]
 
     def host(self, A: SmallArray) -> Array:
-        """The array itself."""
+        """A small array for the host."""
         return np.asarray(A)
 
     def adopt(self, A: SmallArray) -> SmallArray:
-        """The array itself."""
+        """A small array of the host where the rows keep theirs."""
         return A
 
     def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
-        """By the roots of a cubic."""
+        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; and that in [0, 2 LONGEST]."""
         return best_step(c), best_step(c, 2 * LONGEST)
 
     def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> SmallArray:
-        """By the compiled sweep."""
+        """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
         return components(Vt, P, Q, rounding)
 
     def inverse(self, S: SmallArray, floor: float, tiny: float) -> SmallArray:
-        """By its eigenvectors."""
+        """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
         values, vectors = np.linalg.eigh(S)
         return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
 
 
-HOST = Host()
+HOST = Small()
 
 
 # -- by the type of the argument: NumPy arrays, or tensors (which are never named here, so Torch is not imported) ------
@@ -102,11 +74,6 @@ def dot(A: SmallArray, B: SmallArray) -> Scalar:
 def trace(A: SmallArray) -> Scalar:
     """The sum of the diagonal."""
     return float(np.trace(A)) if isinstance(A, np.ndarray) else A.diagonal().sum()
-
-
-def diagonal(A: SmallArray) -> SmallArray:
-    """The diagonal of a matrix."""
-    return A.diagonal()
 
 
 def diagonal_matrix(d: SmallArray) -> SmallArray:

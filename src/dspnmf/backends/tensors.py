@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 
 from dspnmf import _validation
-from dspnmf._typing import Array, ArrayLike
+from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf.backends.csr_tensors import csr_on_host, is_csr, stored_values
 from dspnmf.backends.cuda_data import CudaData
 from dspnmf.backends.cuda_incomplete import IncompleteCudaData
@@ -41,7 +41,7 @@ class HostTensorBackend(MemoryBackend):
         X = _usable(X)
         return super().check(estimator, csr_on_host(X) if is_csr(X) else X.numpy(), reset=reset)
 
-    def codes(self, codes: Array) -> Tensor:
+    def codes(self, codes: Codes) -> Tensor:
         """A tensor."""
         return torch.from_numpy(codes)
 
@@ -50,11 +50,14 @@ class HostTensorBackend(MemoryBackend):
         return torch.from_numpy(V)
 
     def samples(self, Z: ArrayLike, V: ArrayLike) -> Tensor:
-        """A tensor."""
-        return _samples(Z, V)
+        """A tensor, where Z is."""
+        _validation.check_codes(Z, len(V))
+        V = V if isinstance(V, Tensor) else torch.as_tensor(on_host(V))
+        Z = Z if Z.dtype.is_floating_point else Z.to(V.dtype)
+        return Z @ V.to(device=Z.device, dtype=Z.dtype)
 
 
-class CudaBackend:
+class CudaBackend(HostTensorBackend):
     """Tensors on a CUDA device."""
 
     capabilities: frozenset[Capability] = frozenset(
@@ -99,10 +102,6 @@ class CudaBackend:
         """A tensor on the same device."""
         return torch.as_tensor(V, device=self._device)
 
-    def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
-        """A tensor on the same device."""
-        return _samples(Z, V)
-
 
 class CupyBackend(CudaBackend):
     """CuPy arrays: tensors that share their memory (DLPack)."""
@@ -127,7 +126,7 @@ class CupyBackend(CudaBackend):
 
     def samples(self, Z: ArrayLike, V: ArrayLike) -> ArrayLike:
         """A CuPy array."""
-        return _to_cupy(_samples(torch.utils.dlpack.from_dlpack(Z), V))
+        return _to_cupy(super().samples(torch.utils.dlpack.from_dlpack(Z), V))
 
 
 def _usable(X: Tensor) -> Tensor:
@@ -140,14 +139,6 @@ def _usable(X: Tensor) -> Tensor:
     if X.dtype.is_floating_point or X.dtype.is_complex:
         raise ValueError(_validation.TENSOR_DTYPE.format(dtype=X.dtype))
     return X.double()
-
-
-def _samples(Z: Tensor, V: ArrayLike) -> Tensor:
-    """``Z V`` where Z is."""
-    _validation.check_codes(Z, len(V))
-    V = V if isinstance(V, Tensor) else torch.as_tensor(on_host(V))
-    Z = Z if Z.dtype.is_floating_point else Z.to(V.dtype)
-    return Z @ V.to(device=Z.device, dtype=Z.dtype)
 
 
 def _to_cupy(tensor: Tensor) -> ArrayLike:

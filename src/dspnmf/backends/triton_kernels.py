@@ -9,8 +9,6 @@ rows in float32; what it leaves is added up in float64.
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -296,13 +294,3 @@ def _lowest(C, END: tl.constexpr, POINTS: tl.constexpr):
         slope, curve = c1 + t * (2 * c2 + t * (3 * c3 + t * 4 * c4)), 2 * c2 + t * (6 * c3 + t * 12 * c4)
         t = tl.where(curve > 0.0, tl.minimum(tl.maximum(t - slope / curve, low), low + width), t)
     return tl.where(t * (c1 + t * (c2 + t * (c3 + t * c4))) < 0.0, t, 0.0)
-
-
-def padded(k: int) -> int:
-    """K rounded up to a power of two the tensor units take."""
-    return max(16, int(triton.next_power_of_2(k)))
-
-
-def cdiv(a: int, b: int) -> Any:
-    """Quotient, rounded up."""
-    return triton.cdiv(a, b)

@@ -30,9 +30,8 @@ from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
-from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered, refuse
-from dspnmf.estimators.parameters import check_all, parameter
-from dspnmf.estimators.progress import log_line
+from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
+from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers import multiplicative, start
@@ -78,6 +77,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     verbose: int = parameter(0, either(FLAG, whole(0)))
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = RULES
+    _capability: ClassVar[Capability | None] = None  # of a backend, that every fit needs
+    _keeps_codes: ClassVar[bool] = False  # whether the codes of the method's own rule stand, whatever `transform` gives
 
     def fit(
         self,
@@ -143,7 +144,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         Z : ndarray of shape (n_samples, n_components)
             Non-negative codes, ``X ~ Z @ components_``.
         """
-        check_all(self)
+        _validation.check_parameters(self)
         keeper = Checkpoint(checkpoint_path, checkpoint_every)
         path = checked_codes_path(codes_path, X, keeper)
         backend = backend_for(X).storing(path)
@@ -161,11 +162,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         problem = self.problem(data, y, scale)
         update = self._update(problem)
         if problem.rows.completes:
-            refuse(self, "its completed cells are not in a checkpoint: fill X first", checkpoint_path=keeper.path)
+            keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
         if not update.resumable:
-            refuse(self, "its rule cannot be resumed", checkpoint_path=keeper.path)
+            keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, *given)
-        root = self._init_callback_context(max_subtasks=self._n_init)
+        root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
             run = self._settle(problem, self._best_run(X, problem, given, root, keeper))
@@ -187,8 +188,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _needs(self) -> dict[Capability, str]:
         """Capabilities of a backend that a fit needs, each with what asks for it in words."""
-        init = getattr(self, "init", "random")
-        return {"svd": f"init={init!r}"} if init.startswith("nndsvd") else {}
+        init, missing = getattr(self, "init", "random"), getattr(self, "missing", "error")
+        needs: dict[Capability, str] = {"svd": f"init={init!r}"} if init.startswith("nndsvd") else {}
+        if self._capability is not None:
+            needs[self._capability] = type(self).__name__
+        return needs if missing == "error" else {**needs, "missing": f"missing={missing!r}"}
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         """Fitted attributes that follow from the terms' exact values, or from the state."""
@@ -210,10 +214,6 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         for name in [name for name in vars(self) if name.endswith("_") and name not in kept]:
             delattr(self, name)
         self.__dict__.update(attributes)
-
-    @property
-    def _n_init(self) -> int:
-        return int(getattr(self, "n_init", 1))
 
     def _checked_start(self, given: Start, data: Data) -> Start:
         """W and H, if they are the start."""
@@ -265,7 +265,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """The best of `n_init` descents, from the beginning or from where a killed fit stood."""
         rows, point = problem.rows, keeper.load(problem.rows)
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        for start_number in range(point.start if point else 0, self._n_init):
+        for start_number in range(point.start if point else 0, int(getattr(self, "n_init", 1))):
             context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             context.call_on_fit_task_begin(estimator=self, X=X)
             update = self._update(problem)
@@ -317,7 +317,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if rows.completes:
             rows.refresh(run.state.Vt)
             return run
-        if self._solver_for(problem) in self._rules or model.pulls:
+        if self._keeps_codes or self._solver_for(problem) in self._rules or model.pulls:
             return run
         codes = rows.solve(model)
         rows.begin(codes)

@@ -105,6 +105,12 @@ class Checkpoint:
             "version of dspnmf": __version__,
         }
 
+    def refuse(self, estimator: object, why: str) -> None:
+        """An error where a fit that cannot be resumed is given a path."""
+        if self.path is not None:
+            name = type(estimator).__name__
+            raise ValueError(f"checkpoint_path={str(self.path)!r} is not supported by {name}: {why}.")
+
     def load(self, rows: Rows) -> Point | None:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
         if self.path is None:
@@ -124,16 +130,12 @@ class Checkpoint:
                 f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
                 "as it is: delete it to begin anew, or pass another path."
             ) from error
-        if difference:
-            raise ValueError(
-                f"checkpoint_path={str(self.path)!r} belongs to another fit: {difference}. It was left as it is: pass "
-                "the arguments it was written with, another path, or delete it to begin anew."
-            )
         if point is None:
+            given = "the arguments" if difference else "the X"
             raise ValueError(
-                f"checkpoint_path={str(self.path)!r} belongs to another fit: X has other rows now, or has them in "
-                "another order. It was left as it is: pass the X it was written with, another path, or delete it to "
-                "begin anew."
+                f"checkpoint_path={str(self.path)!r} belongs to another fit: "
+                f"{difference or 'X has other rows now, or has them in another order'}. It was left as it is: pass "
+                f"{given} it was written with, another path, or delete it to begin anew."
             )
         return point
 
@@ -194,17 +196,15 @@ def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint
     path = in_a_folder("codes_path", path)
     if path is None:
         return None
+    source, taken = path_of(X), ""
     if keeper is not None and keeper.path is not None and _same_file(path, keeper.path):
-        raise ValueError(
-            f"codes_path={str(path)!r} is the file of the checkpoint too: pass another path for one of them."
-        )
-    source = path_of(X)
-    if source is not None and _same_file(path, source):
-        raise ValueError(f"codes_path={str(path)!r} is the file X is read from: pass another path.")
-    if source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
-        raise ValueError(
-            f"codes_path={str(path)!r} is in the folder X is read from, {str(source)!r}: pass another path."
-        )
+        taken = "is the file of the checkpoint too"
+    elif source is not None and _same_file(path, source):
+        taken = "is the file X is read from"
+    elif source is not None and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+        taken = f"is in the folder X is read from, {str(source)!r}"
+    if taken:
+        raise ValueError(f"codes_path={str(path)!r} {taken}: pass another path.")
     return path
 
 
@@ -232,13 +232,6 @@ def in_a_folder(name: str, path: str | Path | None) -> Path | None:
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.")
     return path
-
-
-def refuse(estimator: Any, why: str, **arguments: Any) -> None:
-    """Arguments of `fit` that mean nothing to a method with a loop of its own."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise ValueError(f"{name}={str(value)!r} is not supported by {type(estimator).__name__}: {why}.")
 
 
 def _shown(value: Any) -> Any:

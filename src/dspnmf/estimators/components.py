@@ -18,6 +18,7 @@ from dspnmf.backends.protocol import Data, Rows
 from dspnmf.backends.row_model import Ties
 from dspnmf.estimators.base import Factorization, Problem
 from dspnmf.estimators.checkpoint import Run, checked_codes_path, delivered
+from dspnmf.estimators.labels import learned_labels
 from dspnmf.estimators.transform_state import TrainingRows, TransformState
 from dspnmf.objective.state import State
 from dspnmf.stability import stability
@@ -131,4 +132,5 @@ class ComponentFactorization(Factorization):
             "_transform_state": TransformState(
                 self.get_params(deep=False), rows.scale, unit, **self._for_transform(problem, run)
             ),
+            **learned_labels(problem, run.state, unit),
         }

@@ -10,12 +10,12 @@ import numpy as np
 
 from dspnmf import _validation, graphs
 from dspnmf._typing import ArrayLike, Sparse
-from dspnmf._validation import FLAG, MATRIX, either, number, one_of, whole
+from dspnmf._validation import MATRIX, either, number, one_of, whole
 from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
-from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem
+from dspnmf.estimators.base import Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.labels import Labels, learned_labels
+from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.objective.objective import Objective, Term
@@ -141,12 +141,6 @@ class DSPNMF(BatchLearner):
     similarity: str | Sparse = parameter("gram", either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX))
     n_neighbors: int = parameter(5, whole(1))
     label_weight: float = parameter(0.0, number(0))
-    missing: str = parameter("error", one_of("error", "mask"))
-    solver: str = parameter("auto", SOLVER)
-    init: str = parameter("random", INIT)
-    n_init: int = parameter(1, whole(1))
-    inner_iter: int | str = parameter("auto", INNER_ITER)
-    normalize: bool = parameter(False, FLAG)
 
     def _needs(self) -> dict[Capability, str]:
         needs, kind = super()._needs(), _kind(self.similarity)
@@ -155,8 +149,6 @@ class DSPNMF(BatchLearner):
             needs["features" if kind == "cosine" else "graphs"] = f"similarity={shown}"
         if self.label_weight > 0:
             needs["features"] = f"label_weight={self.label_weight!r}"
-        if self.missing != "error":
-            needs["missing"] = f"missing={self.missing!r}"
         return needs
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
@@ -170,7 +162,7 @@ class DSPNMF(BatchLearner):
             data, similar = data.with_unit_rows(scale), "unit rows"
         elif kind != "gram":
             operators = [self._graph(data)]
-        labels = Labels.of(y if self.label_weight > 0 else None, data.shape[0])
+        labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
         terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
@@ -231,9 +223,6 @@ class DSPNMF(BatchLearner):
         _validation.check_ties(self, "similarity", state.parameters["similarity"], ("gram", "cosine", "knn"))
         neighbours = graphs.neighbours_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
         return self._pulled(neighbours, data.dtype)
-
-    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        return {**super()._learned(problem, run), **learned_labels(problem, run.state, self._units(problem, run.state))}
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         unit = problem.rows.scale**2 if _kind(self.similarity) == "gram" else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -67,8 +67,6 @@ class FRNMF(ComponentFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     alpha : float, default=1.0
         Weight of the feature similarities.
     lam : float, default=1.0
@@ -76,7 +74,7 @@ class FRNMF(ComponentFactorization):
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "paper": as the authors' code runs: exponent-1 rule on V with half weight on the cubic term, L1-normalised
         components in each iteration, and a Kullback-Leibler rule for the codes. Dense X only.
-    init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+    n_components, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
@@ -110,8 +108,7 @@ class FRNMF(ComponentFactorization):
     inner_iter: int | str = parameter("auto", INNER_ITER)
     normalize: bool = parameter(False, FLAG)
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "whole matrix": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "whole matrix"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """DSP-NMF of X', features in place of samples."""

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from dspnmf._typing import ArrayLike
 from dspnmf._validation import number
-from dspnmf.backends.protocol import Data
-from dspnmf.estimators.base import Problem
-from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.gnmf import GNMF
-from dspnmf.estimators.labels import Labels, learned_labels
 from dspnmf.estimators.parameters import parameter
-from dspnmf.objective.objective import Objective
-from dspnmf.objective.terms import Reconstruction, Smoothness
 
 
 @dataclass(eq=False, repr=False)
@@ -26,12 +18,10 @@ class GDNMF(GNMF):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     label_weight : float, default=1.0
         Weight of the labels.
-    beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
-random_state, verbose
+    n_components, beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, \
+inner_iter, random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
     Attributes
@@ -62,26 +52,3 @@ random_state, verbose
     """
 
     label_weight: float = parameter(1.0, number(0))
-
-    def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
-        """GNMF's terms, and the reconstruction of the labels."""
-        labels = Labels.of(y, data.shape[0])
-        if not labels.known.any():
-            return super().problem(data, None, scale)._replace(details={"labels": None})
-        operator, beta = self._operator(data)
-        data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        rows = data.rows(self.n_components, scale, [operator, labels.mask()])
-        label_weight = float(self.label_weight) / (scale * scale)
-        label_term = labels.term(data.block("labels"), mask=1)
-        smooth = Reconstruction(data.norm2(scale), data.block(), smooth={0: beta} if beta > 0 else {})
-        published = Objective(
-            {"reconstruction": replace(smooth, smooth={}), "labels": label_term, "graph": Smoothness(0)},
-            {"reconstruction": 1.0, "labels": label_weight, "graph": beta},
-        )
-        largest = max(1.0, label_weight)
-        weights = {"reconstruction": 1 / largest, "labels": label_weight / largest}
-        objective = Objective({"reconstruction": smooth, "labels": label_term}, weights)
-        return Problem(data, rows, objective, largest * scale * scale, scale, published, {"labels": labels})
-
-    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        return {**super()._learned(problem, run), **learned_labels(problem, run.state, self._units(problem, run.state))}

@@ -24,8 +24,6 @@ class GNMF(GraphFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     beta : float, default=100
         Weight of the graph (the paper's lambda).
     n_neighbors : int, default=5
@@ -39,7 +37,7 @@ class GNMF(GraphFactorization):
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper": ``U <- U (XV' + beta A U) / (UVV' + beta Deg U)``, then V; as published it leaves the length of the
         components free until the end, so this objective may rise. "auto" is "newton-cg".
-    init, n_init, max_iter, tol, inner_iter, random_state, verbose
+    n_components, init, n_init, max_iter, tol, inner_iter, random_state, verbose
         As in `DSPNMF`.
 
     Attributes

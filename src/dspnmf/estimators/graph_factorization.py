@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import INIT, INNER_ITER, Problem
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
@@ -40,25 +41,32 @@ class GraphFactorization(ComponentFactorization):
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
     _unit_length: ClassVar[bool] = True
-
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "graphs": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "graphs"
 
     def _operator(self, data: Data) -> tuple[Operator, float]:
         """The operator between rows, and its weight."""
         raise NotImplementedError
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
-        """The graph's term belongs to the reconstruction, whose components have unit length."""
+        """The graph's term belongs to the reconstruction, whose components have unit length; labels where there are."""
         operator, weight = self._operator(data)
-        rows = data.rows(self.n_components, scale, [operator])
-        norm2 = data.norm2(scale)
-        published = Objective(
-            {"reconstruction": Reconstruction(norm2), "graph": Smoothness(0)}, {"reconstruction": 1.0, "graph": weight}
-        )
-        smooth = Reconstruction(norm2, smooth={0: weight} if weight > 0 else {})
-        objective = Objective({"reconstruction": smooth}, {"reconstruction": 1.0})
-        return Problem(data, rows, objective, scale * scale, scale, published)
+        label_weight = getattr(self, "label_weight", None)  # None: a method that does not learn from labels
+        labels = Labels(*_validation.check_labels(None if label_weight is None else y, data.shape[0]))
+        operators, weights, terms = [operator], {"reconstruction": 1.0}, {}
+        if label_weight is not None and labels.known.any():
+            data = data.widened("labels", labels.one_hot(scale, data.dtype))
+            operators.append(labels.mask())
+            terms["labels"] = labels.term(data.block("labels"), mask=1)
+            weights["labels"] = float(label_weight) / (scale * scale)
+        rows = data.rows(self.n_components, scale, operators)
+        plain = Reconstruction(data.norm2(scale), data.block())
+        published = Objective({"reconstruction": plain, **terms, "graph": Smoothness(0)}, {**weights, "graph": weight})
+        smooth = replace(plain, smooth={0: weight} if weight > 0 else {})
+        largest = max(weights.values())
+        scaled = {name: part / largest for name, part in weights.items()}
+        objective = Objective({"reconstruction": smooth, **terms}, scaled)
+        details = {"labels": labels if terms else None}
+        return Problem(data, rows, objective, largest * scale * scale, scale, published, details)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]

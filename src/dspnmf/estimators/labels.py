@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspnmf._typing import Array, ArrayLike, Sparse
-from dspnmf._validation import check_labels
+from dspnmf._typing import Array, Sparse
 from dspnmf.backends.row_model import Block, Operator
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import Reconstruction
@@ -24,11 +23,6 @@ class Labels(NamedTuple):
     known: NDArray[np.bool_]
     classes: NDArray[Any]
     columns: NDArray[np.intp]  # the class of every labelled row
-
-    @classmethod
-    def of(cls, y: ArrayLike, n: int) -> Labels:
-        """Labels of n rows; -1 is unknown, and None knows none."""
-        return cls(*check_labels(y, n))
 
     def one_hot(self, scale: float, dtype: np.dtype[Any]) -> Sparse:
         """Y: a column a class, of the size X has in its unit; rows without a label are zero."""
@@ -47,7 +41,7 @@ class Labels(NamedTuple):
 
 def learned_labels(problem: Problem, s: State, unit: Array) -> dict[str, Any]:
     """Fitted attributes of a fit with labels: the classes, and B for codes in the user's unit."""
-    labels: Labels | None = problem.details["labels"]
+    labels: Labels | None = problem.details.get("labels")
     if labels is None:
         return {}
     columns = problem.data.block("labels").columns

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dspnmf._typing import ArrayLike
-from dspnmf._validation import FLAG, one_of, whole
-from dspnmf.backends.protocol import Capability, Data
-from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem
-from dspnmf.estimators.parameters import parameter
+from dspnmf.backends.protocol import Data
+from dspnmf.estimators.base import Problem
 from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.terms import Reconstruction
@@ -27,11 +25,7 @@ class NMF(BatchLearner):
         Rank k.
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Start; "custom" takes W and H of `fit_transform`.
-    missing : {"error", "mask"}, default="error"
-        What NaN in X means: an error, or a missing cell that carries no weight (see `DSPNMF`).
-    n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
+    init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
@@ -49,16 +43,6 @@ class NMF(BatchLearner):
     >>> bool(np.abs(X - model.inverse_transform(Z)).max() < 0.05)
     True
     """
-
-    solver: str = parameter("auto", SOLVER)
-    init: str = parameter("random", INIT)
-    missing: str = parameter("error", one_of("error", "mask"))
-    n_init: int = parameter(1, whole(1))
-    inner_iter: int | str = parameter("auto", INNER_ITER)
-    normalize: bool = parameter(False, FLAG)
-
-    def _needs(self) -> dict[Capability, str]:
-        return super()._needs() | ({"missing": f"missing={self.missing!r}"} if self.missing != "error" else {})
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """One term."""

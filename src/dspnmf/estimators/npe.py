@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dspnmf import graphs
 from dspnmf._typing import Array, ArrayLike, Sparse
-from dspnmf._validation import MATRIX, either, number, one_of, whole
+from dspnmf._validation import MATRIX, check_parameters, either, number, one_of, whole
 from dspnmf.estimators.base import unchanged_on_error
-from dspnmf.estimators.parameters import check_all, parameter
+from dspnmf.estimators.parameters import parameter
 
 
 @dataclass(eq=False, repr=False)
@@ -75,7 +75,7 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        check_all(self)
+        check_parameters(self)
         with unchanged_on_error(self):
             self._fit(X)
         return self

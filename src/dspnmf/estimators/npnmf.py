@@ -24,8 +24,6 @@ class NPNMF(GraphFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     mu : float, default=1.0
         Weight of the neighbourhood term.
     n_neighbors : int, default=5
@@ -36,7 +34,7 @@ class NPNMF(GraphFactorization):
         Weights R of your own (rows of any sign). New rows have no ties in it, so `transform` needs "knn".
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper": multiplicative, M = (I - R)'(I - R) split by sign. "auto" is "newton-cg".
-    init, n_init, max_iter, tol, inner_iter, random_state, verbose
+    n_components, init, n_init, max_iter, tol, inner_iter, random_state, verbose
         As in `DSPNMF`.
 
     Attributes

@@ -34,8 +34,6 @@ class NSNMF(ComponentFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     alpha : float, default=1.0
         Weight of the structure (1 in the paper); 0 leaves plain NMF with a ridge.
     reconstruction_weight : float, default=1.0
@@ -46,7 +44,7 @@ class NSNMF(ComponentFactorization):
         Similarity A. New rows have no similarities to one of your own, so `transform` needs "tree".
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper" is the multiplicative rule of this objective; "auto" is "newton-cg".
-    init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
+    n_components, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
@@ -84,9 +82,7 @@ class NSNMF(ComponentFactorization):
     normalize: bool = parameter(False, FLAG)
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
-
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "graphs": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "graphs"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """Reconstruction with a ridge on V, structure, and a ridge on U."""
@@ -115,12 +111,8 @@ class NSNMF(ComponentFactorization):
         return {"reconstruction_err_": error, "structure_err_": float(np.sqrt(max(values["structure"], 0.0)))}
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        training = self._training_rows(
-            problem,
-            run,
-            weight=2 * problem.objective.weights["structure"],
-            edge_length=problem.details["edge_length"],
-        )
+        weight, edge_length = 2 * problem.objective.weights["structure"], problem.details["edge_length"]
+        training = self._training_rows(problem, run, weight=weight, edge_length=edge_length)
         return {**super()._for_transform(problem, run), "training": training}
 
     def _ties(self, data: Data) -> Ties | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from dspnmf._typing import ArrayLike
 from dspnmf._validation import FLAG, whole
 from dspnmf.backends.protocol import Capability, Data, Rows
 from dspnmf.estimators.base import INIT, Problem
-from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective
@@ -70,8 +70,8 @@ class ONMF(ComponentFactorization):
     n_init: int = parameter(1, whole(1))
     normalize: bool = parameter(False, FLAG)
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "whole matrix": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "whole matrix"
+    _keeps_codes: ClassVar[bool] = True  # least-squares codes would not be orthogonal
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """One term; the rule sees to the constraint."""
@@ -81,8 +81,3 @@ class ONMF(ComponentFactorization):
 
     def _update(self, problem: Problem) -> Update:
         return OrthogonalRule()
-
-    def _settle(self, problem: Problem, run: Run) -> Run:
-        """The rule's codes stand: least-squares codes would not be orthogonal."""
-        problem.rows.release()
-        return run

@@ -1,4 +1,4 @@
-"""Parameters of estimators: declared once, with their default and what they may be.
+"""Parameters of estimators: declared once, with their default and what they may be; and lines for `verbose`.
 
 An estimator is a dataclass whose fields are its parameters; the ``__init__`` that scikit-learn asks for (it assigns,
 and does nothing else) follows from them:
@@ -10,12 +10,14 @@ and does nothing else) follows from them:
 
 from __future__ import annotations
 
-from dataclasses import field, fields
-from typing import Any, TypeVar
+import logging
+from dataclasses import field
+from typing import TypeVar
 
-from dspnmf._validation import Allowed, check_parameters
+from dspnmf._validation import Allowed
 
 Value = TypeVar("Value")
+_log = logging.getLogger("dspnmf")
 
 
 def parameter(default: Value, allowed: Allowed | None = None, *, positional: bool = False) -> Value:
@@ -23,7 +25,10 @@ def parameter(default: Value, allowed: Allowed | None = None, *, positional: boo
     return field(default=default, kw_only=not positional, metadata={"allowed": allowed})
 
 
-def check_all(estimator: Any) -> None:
-    """Every parameter against what it may be."""
-    found = {one.name: one.metadata.get("allowed") for one in fields(estimator)}
-    check_parameters(estimator, {name: allowed for name, allowed in found.items() if allowed is not None})
+def log_line(text: str) -> None:
+    """Log a line about a running fit (logger "dspnmf"); where logging is not set up, it goes to standard error."""
+    if not _log.hasHandlers():
+        _log.addHandler(logging.StreamHandler())
+    if _log.level == logging.NOTSET:
+        _log.setLevel(logging.INFO)
+    _log.info(text)

@@ -17,16 +17,16 @@ import numpy as np
 from dspnmf import _validation
 from dspnmf._threads import team
 from dspnmf._typing import ArrayLike
-from dspnmf._validation import Allowed, number
+from dspnmf._validation import FLAG, Allowed, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.batch_history import RowsWithHistory
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
-from dspnmf.estimators.base import Problem, unchanged_on_error
+from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_on_error
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.components import ComponentFactorization
-from dspnmf.estimators.parameters import check_all, parameter
+from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
@@ -44,6 +44,12 @@ _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 class BatchLearner(ComponentFactorization):
     """A factorization that can be fitted batch by batch."""
 
+    missing: str = parameter("error", one_of("error", "mask"))
+    solver: str = parameter("auto", SOLVER)
+    init: str = parameter("random", INIT)
+    n_init: int = parameter(1, whole(1))
+    inner_iter: int | str = parameter("auto", INNER_ITER)
+    normalize: bool = parameter(False, FLAG)
     forget_factor: float = parameter(1.0, _FORGET)
 
     # what parameters must be for batches (others: anything), and those that must stay as they were
@@ -100,7 +106,7 @@ class BatchLearner(ComponentFactorization):
         >>> model.transform(X).shape
         (1797, 10)
         """
-        check_all(self)
+        _validation.check_parameters(self)
         backend = backend_for(X)
         state: TransformState | None = getattr(self, "_transform_state", None)
         before = None if state is None else state.batches
@@ -186,8 +192,7 @@ class BatchLearner(ComponentFactorization):
 
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""
-        inner = getattr(self, "inner_iter", "auto")
-        update = Descent(Hals(None if inner == "auto" else int(inner)))
+        update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
         done, count = Stopping(self.tol, objective.resolution), 0
         value, s = update.begin(rows, objective, s.Vt)
         steps = iterate(rows, objective, update, value, s)
@@ -221,7 +226,7 @@ class BatchLearner(ComponentFactorization):
         mass = float(problem.details.get("mass", n))
         sums = BatchSums(s.Vt, s.P, s.Q, float(reconstruction.norm2), mass, weights, float(problem.code), rows_only)
         kept = {**super()._for_transform(problem, run), "batches": sums}
-        if getattr(self, "missing", "error") == "mask":
+        if self.missing == "mask":
             Vt = s.Vt[: self.n_features_in_]
             kept["completion"] = Completion(Vt, weights["reconstruction"], problem.data.column_means())
         return kept

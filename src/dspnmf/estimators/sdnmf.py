@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -86,8 +86,6 @@ class SDNMF(ComponentFactorization):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     beta : float, default=10
         Weight of the graph, as in the published rule.
     lam : float, default=100
@@ -109,7 +107,7 @@ class SDNMF(ComponentFactorization):
         the graph term: no rise was seen, but none is excluded while the transport has not converged.
     max_iter : int, default=100
         Iterations.
-    tol, random_state, verbose
+    n_components, tol, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
@@ -145,8 +143,8 @@ class SDNMF(ComponentFactorization):
     solver: str = parameter("auto", one_of("auto", "paper"))
     max_iter: int = parameter(100, whole(1))
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "whole matrix": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "whole matrix"
+    _keeps_codes: ClassVar[bool] = True
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """The rule knows its objective; what is said here is the error that is reported."""
@@ -180,11 +178,6 @@ class SDNMF(ComponentFactorization):
     def _update(self, problem: Problem) -> Update:
         rule: Update = problem.details["rule"]
         return rule
-
-    def _settle(self, problem: Problem, run: Run) -> Run:
-        """The rule's codes stand."""
-        problem.rows.release()
-        return run
 
     def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
         """Components that sum to 1."""

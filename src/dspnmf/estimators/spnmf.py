@@ -28,8 +28,6 @@ class SPNMF(GNMF):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
     beta : float, default=100
         Weight of the local term.
     repulsion : float, default=1.0
@@ -38,7 +36,7 @@ class SPNMF(GNMF):
         Weight of the penalty on features that components share (weighed by the rows they share).
     n_distant : int, default=5
         Every row is repelled by so many of its farthest rows.
-    n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
+    n_components, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
 random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 

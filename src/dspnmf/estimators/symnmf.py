@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,8 +92,7 @@ class SymNMF(Factorization):
     n_init: int = parameter(1, whole(1))
     inner_iter: int | str = parameter("auto", INNER_ITER)
 
-    def _needs(self) -> dict[Capability, str]:
-        return {**super()._needs(), "graphs": type(self).__name__}
+    _capability: ClassVar[Capability | None] = "graphs"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """One term, of the graph; X itself is not looked at."""

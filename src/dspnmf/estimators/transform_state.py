@@ -62,43 +62,32 @@ class TransformState:
         pushes = width is None  # a term of the user's own may do that
         if width is None:
             width = max(m, len(self.pull)) if np.ndim(self.pull) == 2 else m
-        expected: dict[str, tuple[object, tuple[int | None, ...]]] = {
-            "unit": (self.unit, (k,)),
-            "curvature": (self.curvature, (k, k)),
-            "pull": (self.pull, (width, k)),
-        }
-        if self.training is not None:
-            n = len(self.training.codes) if np.ndim(self.training.codes) else None
-            expected |= {"training codes": (self.training.codes, (n, k)), "training data": (self.training.data, (n, m))}
-        if self.completion is not None:
-            expected |= {"V'": (self.completion.Vt, (m, k)), "column means": (self.completion.column_means, (m,))}
-        if self.batches is not None:
-            held = np.shape(self.batches.Vt)[0] if np.ndim(self.batches.Vt) else None
-            sums = self.batches
-            expected |= {"sums V'": (sums.Vt, (held, k)), "sums P": (sums.P, (held, k)), "sums Q": (sums.Q, (k, k))}
+        training, completion, sums = self.training, self.completion, self.batches
+        parts: list[tuple[str, object, tuple[int | None, ...] | None]] = [  # name, value, shape (None: a number)
+            ("scale", self.scale, None),
+            ("unit", self.unit, (k,)),
+            ("curvature", self.curvature, (k, k)),
+            ("pull", self.pull, (width, k)),
+        ]
+        if training is not None:
+            n = len(training.codes) if np.ndim(training.codes) else None
+            parts += [("training codes", training.codes, (n, k)), ("training data", training.data, (n, m))]
+            edge_length = 0.0 if training.edge_length is None else training.edge_length
+            parts += [("weight of the ties", training.weight, None), ("edge length", edge_length, None)]
+        if completion is not None:
+            parts += [("V'", completion.Vt, (m, k)), ("column means", completion.column_means, (m,))]
+            parts += [("weight of V'", completion.weight, None)]
+        if sums is not None:
+            held = np.shape(sums.Vt)[0] if np.ndim(sums.Vt) else None
+            parts += [("sums V'", sums.Vt, (held, k)), ("sums P", sums.P, (held, k)), ("sums Q", sums.Q, (k, k))]
+            parts += [("norm2", sums.norm2, None), ("mass", sums.mass, None), ("code", sums.code, None)]
             if sums.rows_only and held != width:
                 yield f"sums V' has {held} rows, but must have {width}"
-        for name, number in self._numbers().items():
-            if not (isinstance(number, float) and np.isfinite(number) and number >= 0):
-                yield f"{name} is {number!r}, but must be a finite number >= 0"
-        for name, (array, shape) in expected.items():
-            yield from _array_faults(name, array, shape, signed=pushes and name == "pull")
-        if not (isinstance(self.scale, float) and np.isfinite(self.scale) and self.scale > 0):
-            yield f"scale is {self.scale!r}, but must be a finite number > 0"
-
-    def _numbers(self) -> dict[str, object]:
-        """All numbers but the scale."""
-        training, completion, sums = self.training, self.completion, self.batches
-        numbers: dict[str, object] = {}
-        if training is not None:
-            numbers["weight of the ties"] = training.weight
-            if training.edge_length is not None:
-                numbers["edge length"] = training.edge_length
-        if completion is not None:
-            numbers["weight of V'"] = completion.weight
-        if sums is not None:
-            numbers |= {"norm2": sums.norm2, "mass": sums.mass, "code": sums.code}
-        return numbers
+        for name, value, shape in parts:
+            if shape is not None:
+                yield from _array_faults(name, value, shape, signed=pushes and name == "pull")
+            elif not (isinstance(value, float) and 0 <= value < np.inf) or (name == "scale" and value == 0):
+                yield f"{name} is {value!r}, but must be a finite number {'>' if name == 'scale' else '>='} 0"
 
 
 def _array_faults(name: str, array: ArrayLike, shape: tuple[int | None, ...], *, signed: bool) -> Iterator[str]:

@@ -15,11 +15,19 @@ import numpy as np
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, Block, RowModel, Sums
-from dspnmf.backends.small_arrays import diagonal, diagonal_matrix, dot, identity_like, trace, with_rows, zeros_like
+from dspnmf.backends.small_arrays import diagonal_matrix, dot, identity_like, trace, with_rows, zeros_like
 from dspnmf.objective.objective import Quartic, added_quartics
 from dspnmf.objective.state import State
 
 _NEWTON = 0.85  # share of A's (negative) curvature in the model: all of it would often leave the model without minimum
+
+
+class _ByValue:
+    """A term without a better way to its value than `value`."""
+
+    def exact(self, s: State, rows: Rows) -> Scalar | None:
+        """None: the value is exact, or its residuals (of a graph) are out of reach."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Reconstruction:
         """The term is its own model (operators: the diagonal as curvature, the rest held fixed by `hals`)."""
         Vt = s.Vt[self.features.columns]
         M, VV = _placed(Vt, s, self.features), Vt.T @ Vt
-        ties = {j: weight * diagonal(VV) for j, weight in self.smooth.items()}
+        ties = {j: weight * VV.diagonal() for j, weight in self.smooth.items()}
         if self.mask is None:
             return RowModel(self._crowded(VV), M, pulls=ties, curves=ties)
         ties[self.mask] = VV
@@ -79,8 +87,8 @@ class Reconstruction:
         UD, DD = (d.UD, d.DD) if self.mask is None else (d.ULD[self.mask], d.DLD[self.mask])
         c1, c2 = 2 * dot(self._crowded(VV), UD) - 2 * dot(Vt, d.PD[self.features.columns]), dot(self._crowded(VV), DD)
         for j, weight in self.smooth.items():
-            c1 += 2 * weight * dot(diagonal(VV), diagonal(d.ULD[j]))
-            c2 += weight * dot(diagonal(VV), diagonal(d.DLD[j]))
+            c1 += 2 * weight * dot(VV.diagonal(), d.ULD[j].diagonal())
+            c2 += weight * dot(VV.diagonal(), d.DLD[j].diagonal())
         return c1, c2, 0.0, 0.0
 
     def curvature(self, s: State) -> SmallArray:
@@ -89,12 +97,12 @@ class Reconstruction:
         if self.ridge > 0:
             Q = Q + self.ridge * identity_like(Q)
         for j, weight in self.smooth.items():
-            Q = Q + weight * diagonal_matrix(diagonal(s.L[j]))
+            Q = Q + weight * diagonal_matrix(s.L[j].diagonal())
         return Q
 
     def _crowded(self, A: SmallArray) -> SmallArray:
         """A with its off-diagonal entries weighing 1 + overlap."""
-        return A if self.overlap == 0 else (1 + self.overlap) * A - self.overlap * diagonal_matrix(diagonal(A))
+        return A if self.overlap == 0 else (1 + self.overlap) * A - self.overlap * diagonal_matrix(A.diagonal())
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,7 @@ class GramSimilarity:
 
 
 @dataclass(frozen=True)
-class GraphSimilarity:
+class GraphSimilarity(_ByValue):
     """``||A - UU'||^2`` for a graph A: operator -A."""
 
     norm2: float  # ||A||^2
@@ -140,13 +148,9 @@ class GraphSimilarity:
         """``||A||^2 - 2 <U, AU> + ||U'U||^2``."""
         return self.norm2 + 2 * trace(s.L[self.operator]) + dot(s.Q, s.Q)
 
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """Out of reach: the difference is all there is."""
-        return None
-
     def model(self, s: State) -> RowModel:
         """As for the Gram matrix, with A in place of XX'; its curvature is cheap here, so most of it stays."""
-        twice = 2 * diagonal(identity_like(s.Q))
+        twice = 2 * identity_like(s.Q).diagonal()
         curves = {self.operator: _NEWTON * twice}
         return RowModel(2 * s.Q, zeros_like(s.P), 2.0, pulls={self.operator: twice}, curves=curves)
 
@@ -162,7 +166,7 @@ class GraphSimilarity:
 
 
 @dataclass(frozen=True)
-class Smoothness:
+class Smoothness(_ByValue):
     """``tr(U'LU)`` for an operator L: near rows get like codes (a Laplacian), or far ones unlike (a graph of those)."""
 
     operator: int = 0
@@ -173,13 +177,9 @@ class Smoothness:
         """A trace."""
         return trace(s.L[self.operator])
 
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """The value is exact."""
-        return None
-
     def model(self, s: State) -> RowModel:
         """The gradient L U; its diagonal as curvature, the rest held fixed."""
-        one = {self.operator: diagonal(identity_like(s.Q))}
+        one = {self.operator: identity_like(s.Q).diagonal()}
         return RowModel(zeros_like(s.Q), zeros_like(s.P), pulls=one, curves=one)
 
     def along(self, s: State, d: Sums) -> Quartic:
@@ -188,7 +188,7 @@ class Smoothness:
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(_ByValue):
     """``||U||^2``."""
 
     norm2: float = 0.0
@@ -197,10 +197,6 @@ class Ridge:
     def value(self, s: State) -> Scalar:
         """A trace."""
         return trace(s.Q)
-
-    def exact(self, s: State, rows: Rows) -> Scalar | None:
-        """The value is exact."""
-        return None
 
     def model(self, s: State) -> RowModel:
         """The identity."""

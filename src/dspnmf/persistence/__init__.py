@@ -1,7 +1,7 @@
 """Models in files: `save` and `load`, on skops. No pickle is ever loaded.
 
 A file is a zip archive as skops lays it out, with one member more: a note of its format and of the versions that wrote
-it. What a file may hold is an explicit list (`dspnmf.persistence._trust`); everything else is refused unread.
+it. What a file may hold is an explicit list (`dspnmf.persistence._contents`); everything else is refused unread.
 """
 
 from __future__ import annotations
@@ -10,22 +10,35 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
+import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from dspnmf import _atomic_files as _files
-from dspnmf.persistence import _note
-from dspnmf.persistence._contents import check_model, check_sound, own_classes, portable
-from dspnmf.persistence._note import ModelFileError
-from dspnmf.persistence._trust import refused, skops, trusted
+from dspnmf.persistence._contents import (
+    ModelFileError,
+    check_model,
+    check_sound,
+    own_classes,
+    portable,
+    refused,
+    skops,
+    trusted,
+)
 
 __all__ = ["ModelFileError", "load", "save"]
 
 _SCHEMA = "schema.json"
+MEMBER = "dspnmf.json"
+FORMAT = 2
+# A format -> what makes the description of a model (skops's schema) one of the next format. Whoever renames or moves an
+# attribute or a class that older files hold adds one to FORMAT, and an entry here.
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _PICKLED = (b"\x80", b"ZF", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18")
 
 
@@ -71,7 +84,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     content = io.BytesIO()
     dump(portable(model), content)
     with ZipFile(content, "a") as archive:
-        _note.write(archive)
+        archive.writestr(MEMBER, json.dumps(present()._asdict()))
         schema = json.loads(archive.read(_SCHEMA))
     if names := refused(schema, content, own_classes(model)):
         raise TypeError(
@@ -137,11 +150,11 @@ def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
             raise ModelFileError(
                 f"{path} is damaged ({type(error).__name__}: {error}): copy it again, or save the model again."
             ) from error
-    _note.warn_of_versions(note, path)
+    _warn_of_versions(note, path)
     return model
 
 
-def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[_note.Note, BinaryIO]:
+def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, BinaryIO]:
     """The note of an open file, and the same content in the present format, with nothing but what may be in it."""
     try:
         archive = ZipFile(file)
@@ -151,14 +164,15 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[_note.
         members = archive.namelist()
         if _SCHEMA not in members:
             raise ModelFileError(f"{path} is a zip archive, but no model file: pass one that dspnmf.save wrote.")
-        if _note.MEMBER not in members:
+        if MEMBER not in members:
             raise ModelFileError(
                 f"{path} was not written by dspnmf.save, but by skops alone: read it with skops.io.load, if you trust "
                 "it, and save the model with dspnmf.save."
             )
-        note = _note.read(archive, path)
-        schema = _note.upgraded(json.loads(archive.read(_SCHEMA)), note)
-        content = file if note.format == _note.FORMAT else _with_schema(archive, schema)
+        note, schema = _note(archive, path), json.loads(archive.read(_SCHEMA))
+        for number in range(note.format, FORMAT):
+            schema = UPGRADES[number](schema)
+        content = file if note.format == FORMAT else _with_schema(archive, schema)
         if names := refused(schema, content, classes):
             raise ModelFileError(
                 f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
@@ -189,3 +203,46 @@ def _not_an_archive(file: BinaryIO, path: Path) -> str:
             "Load it yourself, if you trust it, and save the model with dspnmf.save."
         )
     return f"{path} is no model file: pass one that dspnmf.save wrote."
+
+
+class Note(NamedTuple):
+    """Format and versions."""
+
+    format: int
+    dspnmf: str
+    sklearn: str
+
+
+def present() -> Note:
+    """What is written now."""
+    return Note(FORMAT, import_module("dspnmf").__version__, sklearn.__version__)
+
+
+def _note(archive: ZipFile, path: Path) -> Note:
+    """The note of a file; one of a format that is not known here is an error."""
+    found = json.loads(archive.read(MEMBER))
+    note = Note(int(found["format"]), str(found["dspnmf"]), str(found["sklearn"]))
+    here = present()
+    if note.format > here.format:
+        raise ModelFileError(
+            f"{path} was saved by dspnmf {note.dspnmf} (format {note.format}), this is {here.dspnmf} (up to format "
+            f'{here.format}): upgrade with pip install --upgrade "dspnmf[models]".'
+        )
+    if missing := [number for number in range(note.format, here.format) if number not in UPGRADES]:
+        raise ModelFileError(
+            f"{path} was saved by dspnmf {note.dspnmf} (format {note.format}), and dspnmf {here.dspnmf} no longer "
+            f"reads format {missing[0]}: load it with dspnmf {note.dspnmf}, or fit the model again."
+        )
+    return note
+
+
+def _warn_of_versions(note: Note, path: Path) -> None:
+    """Say that another scikit-learn saved the file: what it keeps in its own estimators changes between releases."""
+    here = present().sklearn
+    if note.sklearn.split(".")[:2] != here.split(".")[:2]:  # in these, releases with changes differ
+        warnings.warn(
+            f"{path} was saved with scikit-learn {note.sklearn}, this is {here}: compare its codes with those of the "
+            "day it was saved, then save it again, or fit it again.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike
-from dspnmf._validation import FLAG, either, number, one_of, whole
+from dspnmf._validation import FLAG, check_parameters, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.estimators.base import RandomState
 from dspnmf.estimators.dspnmf import DSPNMF
-from dspnmf.estimators.parameters import check_all, parameter
-from dspnmf.estimators.progress import log_line
+from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.selection import candidates, results
 from dspnmf.selection.fits import Fits
 from dspnmf.selection.held_out_rows import (
@@ -183,7 +182,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike = None) -> Array:
         """Choose rank and weights, fit the choice to all of X as in `fit`, and return its codes."""
-        check_all(self)
+        check_parameters(self)
         _validation.check_backend(self, backend_for(X), {"whole matrix": type(self).__name__})
         X, _ = _validation.check_data(self, X, reset=True)
         y = checked_labels(y, X.shape[0])

@@ -16,35 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from dspnmf.backends.protocol import Rows
-from dspnmf.backends.row_model import X_BLOCK, RowModel, Sums
-from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, diagonal, with_rows
+from dspnmf.backends.row_model import X_BLOCK, Sums
+from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
+from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Update
-
-
-class InnerSolver(Protocol):
-    """How a direction is found (step 2): `Hals` or `NewtonCG`."""
-
-    memory: dict[str, float]  # what one iteration leaves to the next
-
-    def __call__(self, rows: Rows, model: RowModel, stretch: float) -> Sums:
-        """Leave a direction with the rows that lowers the model; the sums along it."""
-
-    def adapt(self, settled: float) -> None:
-        """Adapt the effort to the ratio of the last sweep's change to the first's."""
+from dspnmf.solvers.newton_cg import NewtonCG
 
 
 @dataclass
 class Descent(Update):
     """Steps 1 to 5, with an inner solver."""
 
-    inner: InnerSolver
+    inner: Hals | NewtonCG  # finds the direction (step 2)
     stretch: float = 1.0
 
     @property
@@ -72,7 +61,7 @@ class Descent(Update):
         rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
-        collapsed = (diagonal(moved.Q) < float(np.finfo(rows.dtype).eps) ** 0.5 * diagonal(s.Q)).any()
+        collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
         facts = [t, reach, objective.value(new), collapsed, d.settled]
         length, longest, value, lost, settled = rows.small.fetch(facts)
         if lost:  # a component collapsed: what is left of its sums is rounding

@@ -49,17 +49,11 @@ def _pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> Any:
                         row[a] += x * weights[a]
 
         return sparse
-    if X.layout == "C":
 
-        def contiguous(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
-            np.dot(X[lo:hi], M, out)
+    def dense(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
+        np.dot(np.ascontiguousarray(X[lo:hi]), M, out)
 
-        return contiguous
-
-    def strided(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
-        np.dot(X[lo:hi].copy(), M, out)
-
-    return strided
+    return dense
 
 
 @overload(push)
@@ -77,23 +71,14 @@ def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> A
                         sums[a] += x * row[a]
 
         return sparse
-    if X.layout == "C":
 
-        def contiguous(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-            np.dot(D.T, X[lo:hi], work)
-            for a in range(work.shape[0]):
-                for j in range(work.shape[1]):
-                    total[j, a] += work[a, j]
-
-        return contiguous
-
-    def strided(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-        np.dot(D.T, X[lo:hi].copy(), work)
+    def dense(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
+        np.dot(D.T, np.ascontiguousarray(X[lo:hi]), work)
         for a in range(work.shape[0]):
             for j in range(work.shape[1]):
                 total[j, a] += work[a, j]
 
-    return strided
+    return dense
 
 
 @overload(features_scratch)

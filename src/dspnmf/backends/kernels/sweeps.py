@@ -106,12 +106,8 @@ def look(
     m, k = M.shape
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
     work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
-    G, Gt, Yt, rest = (
-        np.empty((block, k), U.dtype),
-        np.empty((k, block), U.dtype),
-        np.empty((k, block), U.dtype),
-        np.empty(block, U.dtype),
-    )
+    Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
+    G = np.empty((block, k), U.dtype)
     inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
     longer = U.dtype.type(stretch)
     first, last = 0.0, 0.0
