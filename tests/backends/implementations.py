@@ -23,9 +23,6 @@ from sklearn.base import BaseEstimator
 from dspnmf.backends import backend_for
 from dspnmf.backends.protocol import Data
 
-# The rows of Dask arrays follow the protocol: set this to True once `dspnmf.backends.dask` does.
-DASK_IS_CONVERTED = True
-
 GROUP = 64  # rows that share random numbers
 GOALS = 3  # times the goal of new rows with missing cells is renewed
 
@@ -162,7 +159,7 @@ def _in_dask() -> Iterator[Any]:
             marks = pytest.mark.skip(reason=f"{package} is not installed")
             break
     else:
-        marks = pytest.mark.skipif(not DASK_IS_CONVERTED, reason="DASK_IS_CONVERTED is not set yet")
+        marks = ()
     for name in ("synchronous", "threads"):
         implementation = Implementation(f"Dask, {name}", _chunks, around=lambda name=name: _scheduler(name))
         yield pytest.param(implementation, marks=marks)

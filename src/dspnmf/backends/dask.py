@@ -163,6 +163,8 @@ class DaskRows:
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """One update, and one tree of sums."""
+        if model.pulls or model.curves:
+            self.data._refuse("operators")
         model = model._replace(S=model.S.astype(self.dtype), M=model.M.astype(self.dtype))  # as the kernels use it
         arguments = {"t": self._pending, "model": model, "sweeps": sweeps, "stretch": stretch}
         self._states, (PD, UD, DD, first, last) = self._on_rows(MemoryRows.swept, **arguments)
