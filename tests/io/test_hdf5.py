@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import fuzz_files
-from dspnmf.io import ReadError, child_process, read
+from dspnmf.io import ReadError, read, sandbox
 from io_helpers import X, dense, write_hdf5
 
 
@@ -30,7 +30,7 @@ def test_hdf5(tmp_path: Path) -> None:
 
 def test_large_datasets_stay_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above 1 GiB X is an HDF5 dataset, so that a fit reads it in blocks."""
-    monkeypatch.setattr(child_process, "IN_MEMORY", 10)
+    monkeypatch.setattr(sandbox, "IN_MEMORY", 10)
     found = read(write_hdf5(tmp_path / "x.h5", X=X)).X
     assert isinstance(found, h5py.Dataset)
     assert np.array_equal(found[...], X)

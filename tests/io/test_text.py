@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dspnmf.io import ReadError, Table, read, text, text_large
+from dspnmf.io import ReadError, Table, large_text, read, text
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -221,9 +221,9 @@ def test_large_files_are_read_the_same(tmp_path: Path, monkeypatch: pytest.Monke
     """PyArrow and the exact way read the same, and where it fails the error is the exact one."""
     content = "id,a,b,note\n" + "".join(f"s{i},{i / 7},{'' if i % 3 else i},t{i % 2}\n" for i in range(500))
     exact = table(tmp_path, content)
-    monkeypatch.setattr(text_large, "_WORTHWHILE", 0)
+    monkeypatch.setattr(large_text, "_WORTHWHILE", 0)
     seen = []
-    way = text_large.read_large
+    way = large_text.read_large
     monkeypatch.setattr(text, "read_large", lambda *given: seen.append(way(*given)) or seen[-1])
     fast = table(tmp_path, content)
     assert seen[-1] is not None
@@ -236,7 +236,7 @@ def test_large_files_are_read_the_same(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are read without PyArrow, whatever their size."""
-    monkeypatch.setattr(text_large, "_WORTHWHILE", 0)
+    monkeypatch.setattr(large_text, "_WORTHWHILE", 0)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert table(tmp_path, "a,b\n1,2\n3,4\n").X.tolist() == X
 

@@ -1,7 +1,7 @@
 """The family behind one scikit-learn interface, and what an estimator of your own is made of."""
 
 from dspnmf.estimators.base import Problem
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.frnmf import FRNMF
 from dspnmf.estimators.gdnmf import GDNMF

@@ -34,7 +34,7 @@ from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_p
 from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
-from dspnmf.solvers import multiplicative, start
+from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, Update, iterate
@@ -245,7 +245,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """Codes and V' in the solver's units; features in addition to those of X begin at random."""
         data, rows, m = problem.data, problem.rows, problem.data.shape[1]
         init, mean = getattr(self, "init", "random"), data.mean() / rows.scale
-        drawn, Vt = start.random(rows.shape, rows.k, mean, rng, rows.dtype)
+        drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
             Vt[:m] = H.T * (problem.code / rows.scale)
@@ -253,7 +253,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if init == "random":
             U = rows.draw(drawn)
         else:
-            U, Vt[:m] = start.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
+            U, Vt[:m] = initialization.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
         if getattr(self, "solver", "auto").startswith("paper"):
             factor = float(np.sqrt(rows.scale) / problem.code)
         else:

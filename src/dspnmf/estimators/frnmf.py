@@ -15,7 +15,7 @@ from dspnmf._validation import FLAG, number, whole
 from dspnmf.backends.protocol import Capability, Data, Rows
 from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, Start
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import TransformState
 from dspnmf.objective.objective import Objective, Term

@@ -15,7 +15,7 @@ from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import INIT, INNER_ITER, Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective

@@ -11,7 +11,7 @@ from dspnmf._typing import ArrayLike
 from dspnmf._validation import FLAG, whole
 from dspnmf.backends.protocol import Capability, Data, Rows
 from dspnmf.estimators.base import INIT, Problem
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State

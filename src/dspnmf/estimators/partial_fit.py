@@ -25,7 +25,7 @@ from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_on_error
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective, Term

@@ -14,7 +14,7 @@ from dspnmf._validation import Allowed, check_start, either, number, one_of, who
 from dspnmf.backends.protocol import Capability, Data, Rows
 from dspnmf.estimators.base import Problem, Start
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.components import ComponentFactorization
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.graph_factorization import KNN_OR_MATRIX
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import TransformState

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dspnmf.io._child import npy_header
-from dspnmf.io.child_process import ChildProcess
+from dspnmf.io._sandbox_child import npy_header
 from dspnmf.io.errors import library, parsing, quoted, refused
 from dspnmf.io.limits import IN_MEMORY, amount, check_array, check_size, times
 from dspnmf.io.named_arrays import Array, ArrayInfo, table_of_arrays
+from dspnmf.io.sandbox import ChildProcess
 from dspnmf.io.table import Options, Table
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.child_process import ChildProcess
 from dspnmf.io.columns import distinct, find, numbered, positions, texts, whole
 from dspnmf.io.errors import ReadError, quoted, refused
 from dspnmf.io.named_arrays import as_float, check_matrix
+from dspnmf.io.sandbox import ChildProcess
 from dspnmf.io.table import Options, Table
 
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dspnmf.io.columns import Roles, roles_of, table_of_columns, texts
 from dspnmf.io.errors import quoted, refused, some
+from dspnmf.io.large_text import read_large
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text_file import Row, TextFile, is_missing, is_number, number, numbers, tidy
-from dspnmf.io.text_large import read_large
 
 _DELIMITERS = ("\t", ";", "|", ",", " ")  # the first that fits wins a tie
 _LINES, _LETTERS = 40, 2**21  # that are looked at for the delimiter

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dspnmf.io import ReadError, _child, child_process, read
+from dspnmf.io import ReadError, _sandbox_child, read, sandbox
 from io_helpers import X, write_hdf5
 
 
@@ -17,8 +17,8 @@ def test_child_may_crash_or_hang(
 ) -> None:
     """When a library crashes or hangs on a file, the program goes on with an error that names the file."""
     (tmp_path / "child.py").write_text(script)
-    monkeypatch.setattr(_child, "__file__", str(tmp_path / "child.py"))
-    monkeypatch.setattr(child_process, "_WAIT", seconds)
+    monkeypatch.setattr(_sandbox_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr(sandbox, "_WAIT", seconds)
     with pytest.raises(ReadError, match="fails on it: it is damaged, or takes too much time or memory"):
         read(write_hdf5(tmp_path / name, X=X))
 
@@ -38,8 +38,8 @@ def test_answers_of_the_child_are_not_trusted(tmp_path: Path, monkeypatch: pytes
     """Whatever the child process sends, it is an array of numbers as announced, or one clear error."""
     script = f"import sys\nfor line in sys.stdin: print({answer!r} + chr(10) + 'x' * 64, flush=True)"
     (tmp_path / "child.py").write_text(script)
-    monkeypatch.setattr(_child, "__file__", str(tmp_path / "child.py"))
-    monkeypatch.setattr(child_process, "_WAIT", 0.5)
+    monkeypatch.setattr(_sandbox_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr(sandbox, "_WAIT", 0.5)
     with pytest.raises(ReadError, match=r"x\.h5"):
         read(write_hdf5(tmp_path / "x.h5", X=X))
 
@@ -49,9 +49,9 @@ def test_child_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append((what, limits[0])))
-    _child.allow(0)
+    _sandbox_child.allow(0)
     small = dict(asked)
-    _child.allow(10**9)
+    _sandbox_child.allow(10**9)
     large = dict(asked)
     assert large[resource.RLIMIT_CPU] - small[resource.RLIMIT_CPU] in (49, 50, 51)
     assert large[resource.RLIMIT_AS] - small[resource.RLIMIT_AS] == 4 * 10**9
@@ -62,9 +62,9 @@ def test_child_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_child_ends_at_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waste: str) -> None:
     """A child that takes too much memory, or computes too long, becomes an error within seconds."""
     pytest.importorskip("resource")
-    script = Path(_child.__file__).read_text()
+    script = Path(_sandbox_child.__file__).read_text()
     assert "file = opener(library, path)" in script
     (tmp_path / "child.py").write_text(script.replace("file = opener(library, path)", waste))
-    monkeypatch.setattr(_child, "__file__", str(tmp_path / "child.py"))
+    monkeypatch.setattr(_sandbox_child, "__file__", str(tmp_path / "child.py"))
     with pytest.raises(ReadError, match=r"MemoryError|fails on it"):
         read(write_hdf5(tmp_path / "x.h5", X=X))

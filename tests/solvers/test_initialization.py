@@ -10,7 +10,7 @@ from dspnmf import DSPNMF, NMF
 from dspnmf.backends.memory import MEMORY, MemoryData
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity
-from dspnmf.solvers import start
+from dspnmf.solvers import initialization
 
 
 @pytest.mark.parametrize("init", ["random", "nndsvd", "nndsvda", "nndsvdar"])
@@ -34,7 +34,7 @@ def test_nndsvd_of_a_rank_one_matrix_is_exact() -> None:
     """A non-negative matrix of rank one is its own NNDSVD."""
     rng = np.random.RandomState(0)
     X = rng.random_sample((9, 1)) @ rng.random_sample((1, 6))
-    U, Vt = start.nndsvd(MemoryData(X, MEMORY, X.max()), 1, "", X.mean(), 1.0, rng)
+    U, Vt = initialization.nndsvd(MemoryData(X, MEMORY, X.max()), 1, "", X.mean(), 1.0, rng)
     np.testing.assert_allclose(U @ Vt.T, X, rtol=1e-10)
 
 
@@ -48,7 +48,7 @@ def test_nndsvd_beats_random(digits: np.ndarray) -> None:
 def test_what_stands_in_for_zeros(fill: str, positive: bool, digits: np.ndarray) -> None:
     """Only nndsvda and nndsvdar have no zeros."""
     data = MemoryData(digits, MEMORY, 1.0)
-    U, Vt = start.nndsvd(data, 5, fill, digits.mean(), 1.0, np.random.RandomState(0))
+    U, Vt = initialization.nndsvd(data, 5, fill, digits.mean(), 1.0, np.random.RandomState(0))
     assert ((U > 0).all() and (Vt > 0).all()) == positive
     assert (U >= 0).all()
 

@@ -1,6 +1,6 @@
 """Files opened in a child process, because damaged ones can crash or hang the libraries that read them.
 
-`_child.py` runs there and lists or sends arrays; this module starts it, and trusts nothing it sends: a crash, a
+`_sandbox_child.py` runs there and lists or sends arrays; this module starts it, and trusts nothing it sends: a crash, a
 timeout, too much memory or something else than the announced arrays become a `ReadError`.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io import _child
+from dspnmf.io import _sandbox_child
 from dspnmf.io.columns import texts
 from dspnmf.io.errors import ReadError, library, plain, quoted, refused
 from dspnmf.io.limits import IN_MEMORY, check_array, check_size
@@ -30,16 +30,16 @@ _WAIT = 60.0  # seconds on the clock for a request, and more for the bytes it as
 
 
 class ChildProcess:
-    """One file in a process of its own; `kind` is a key of `_child.KINDS`."""
+    """One file in a process of its own; `kind` is a key of `_sandbox_child.KINDS`."""
 
     def __init__(self, path: Path, kind: str) -> None:
         self.path, self._kind = path, kind
-        self._library = _child.KINDS[kind][0]
+        self._library = _sandbox_child.KINDS[kind][0]
         library(self._library.split(".")[0], "files", path)
 
     def __enter__(self) -> ChildProcess:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", _child.__file__, self._kind, str(self.path.resolve())],
+            [sys.executable, "-P", _sandbox_child.__file__, self._kind, str(self.path.resolve())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -93,7 +93,7 @@ class ChildProcess:
         stdin, stdout, parts = self._process.stdin, self._process.stdout, {}
         assert stdin is not None
         assert stdout is not None
-        clock = threading.Timer(_WAIT + size / _child.BYTES_PER_SECOND, self._process.kill)
+        clock = threading.Timer(_WAIT + size / _sandbox_child.BYTES_PER_SECOND, self._process.kill)
         clock.start()
         try:
             stdin.write(json.dumps([what, name, size]).encode() + b"\n")
