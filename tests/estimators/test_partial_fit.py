@@ -26,7 +26,7 @@ from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
-from dspnmf.persistence._trust import name_of
+from dspnmf.persistence._contents import name_of
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import iterate
