@@ -42,6 +42,9 @@ class Allowed(NamedTuple):
     words: str
 
 
+FLAG = Allowed(lambda value: isinstance(value, bool | np.bool_), "True or False")
+
+
 def one_of(*names: str) -> Allowed:
     """One of a few words."""
     return Allowed(lambda value: isinstance(value, str) and value in names, "one of " + ", ".join(map(repr, names)))
@@ -49,16 +52,17 @@ def one_of(*names: str) -> Allowed:
 
 def whole(low: int) -> Allowed:
     """A whole number not below `low`."""
-    return Allowed(lambda value: _is_whole(value) and value >= low, f"a whole number >= {low}")
+    words = f"a whole number >= {low}"
+    return Allowed(lambda value: isinstance(value, Integral) and not FLAG.test(value) and int(value) >= low, words)
 
 
 def number(low: float, *, strict: bool = False) -> Allowed:
     """A finite number not below `low` (or above it)."""
 
     def test(value: object) -> bool:
-        if not isinstance(value, Real) or _is_flag(value) or not np.isfinite(float(value)):
+        if not isinstance(value, Real) or FLAG.test(value):
             return False
-        return float(value) > low or (not strict and float(value) == low)
+        return low < float(value) < np.inf or (not strict and float(value) == low)
 
     return Allowed(test, f"a finite number {'>' if strict else '>='} {low:g}")
 
@@ -68,19 +72,10 @@ def either(*choices: Allowed) -> Allowed:
     return Allowed(lambda value: any(c.test(value) for c in choices), " or ".join(c.words for c in choices))
 
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
-FLAG = Allowed(_is_flag, "True or False")
 MATRIX = Allowed(
     lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)"
 )
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not _is_flag(value)
 
 
 NO_TRANSFORM = (

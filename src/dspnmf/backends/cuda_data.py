@@ -43,21 +43,20 @@ class CudaData(BaseData):
         return X
 
     @cached_property
-    def _moments(self) -> tuple[float, float]:
-        """The sums of X / unit and of its squares, from one pass."""
-        return moments(self._X, self._unit)
-
-    @property
-    def _unit(self) -> float:
-        return self.largest or 1.0
+    def _moments(self) -> tuple[float, float, float]:
+        """The sums of X / unit and of its squares, from one pass; and the unit."""
+        unit = self.largest or 1.0
+        return *moments(self._X, unit), unit
 
     def mean(self) -> float:
         """The mean of X."""
-        return self._moments[0] * self._unit / (self.shape[0] * self.shape[1])
+        total, _, unit = self._moments
+        return total * unit / (self.shape[0] * self.shape[1])
 
     def norm2(self, scale: float) -> float:
         """||X||^2."""
-        return self._moments[1] * (self._unit / scale) ** 2
+        _, squares, unit = self._moments
+        return squares * (unit / scale) ** 2
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from dspnmf import _validation
 from dspnmf._threads import spread, team
-from dspnmf._typing import Array, ArrayLike, Matrix, Scalar, SmallArray
+from dspnmf._typing import Array, ArrayLike, Matrix, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
@@ -31,7 +31,7 @@ from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
-from dspnmf.backends.row_model import BlockNorms, Operator, RowModel
+from dspnmf.backends.row_model import BlockNorms, Operator
 
 IN_MEMORY = 2**30  # bytes up to which a memory map is taken for an array in memory
 
@@ -130,31 +130,6 @@ class FileRows(MemoryRows):
         untouched = np.broadcast_to(np.zeros((), data.dtype), (data.shape[0], data.width))  # one number, never read
         super().__init__(untouched, k, scale, operators)
         self._data, self._reader, self._scratch = data, data.reader, data.scratch
-        self._known: Any = None  # the sums of the codes as they are
-
-    def begin(self, codes: Array) -> None:
-        """Start from these codes."""
-        self._known = None
-        super().begin(codes)
-
-    def step(self, t: Scalar) -> None:
-        """U += t D."""
-        self._known = None
-        super().step(t)
-
-    def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
-        """P = X'U, Q = U'U, and U'LU for every operator; asked twice, they are read once."""
-        if self._known is None:
-            self._known = super().sums()
-        known: tuple[Array, Array, tuple[Array, ...]] = self._known
-        return known
-
-    def map(
-        self, rule: Callable[[Array, Array, Array], Array], model: RowModel
-    ) -> tuple[Array, Array, tuple[Array, ...]]:
-        """Replace every block of codes by ``rule(U, gain, loss)``; the sums of the new codes."""
-        self._known = None
-        return super().map(rule, model)
 
     def _assembled(self, at: int, X: Array) -> Array:
         """A slab of X with the columns it was widened by, read-only as the kernels know X in memory."""
@@ -275,7 +250,6 @@ class IncompleteFileRows(CompletesCells, FileRows):
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Missing cells become those of UV; the sums are made anew in the reading that tells their squares."""
         renewed = self._complete(Vt)
-        self._known = None
         self.sums()
         return self._norms(renewed)
 

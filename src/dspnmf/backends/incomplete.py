@@ -61,6 +61,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
     """What rows with missing cells do in addition; stands before the class of rows among the bases."""
 
     completes = True
+    _known: Any  # sums that rows in memory keep: no longer right when X has changed
 
     def hold(self, cells: Cells, means: Array, norm2: float, *, twice: bool) -> None:
         """Begin with cells that are at their column means; `norm2` is ||X||^2 with them."""
@@ -71,7 +72,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
     def restart(self) -> None:
         """Missing cells are at the means of their columns again."""
         self._cells.fill(self._means)
-        self._iterations = 0
+        self._iterations, self._known = 0, None
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Missing cells become those of UV, those of the similarities after iterations 1, 2, 4, 8, ..."""
@@ -82,6 +83,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
         self._iterations += 1
         renewed = self._twice and self._iterations & (self._iterations - 1) == 0
         self._cells.complete(self.codes, Vt[: len(self._means)] * self.scale, renewed)
+        self._known = None
         return renewed
 
     def _norms(self, renewed: bool) -> dict[str, BlockNorms]:

@@ -40,13 +40,14 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     cg_steps = (8, 24)
     small: Small = HOST
+    _known: tuple[Array, Array, tuple[Array, ...]] | None  # the sums of X and the codes as they are
 
     def __init__(self, X: Matrix, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
         self.scale, self.k = scale, k
         self.shape, self.dtype = X.shape, X.dtype
         self._X, self._source = X, _kernel_view(X)
         self._U = self._D = np.empty((0, k), X.dtype)
-        self._pending = 0.0
+        self._pending, self._known = 0.0, None
         self._newton: dict[str, Any] = {}
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
@@ -90,7 +91,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def begin(self, codes: Array) -> None:
         """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
         self._U = codes
-        self._pending = 0.0
+        self._pending, self._known = 0.0, None
         if self._D.shape != codes.shape:
             self._D = self._new()
             return
@@ -114,14 +115,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._newton, self._D = {}, np.empty((0, self.k), self.dtype)
 
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
-        """P = X'U, Q = U'U, and U'LU for every operator."""
-        U = self.codes
-        parts = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
-        return _total(parts, 0) / self.scale, _total(parts, 1), self._operators.between(U, U)
+        """P = X'U, Q = U'U, and U'LU for every operator; asked twice, they are made once."""
+        if self._known is None:
+            U = self.codes
+            parts = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
+            self._known = _total(parts, 0) / self.scale, _total(parts, 1), self._operators.between(U, U)
+        return self._known
 
     def step(self, t: float) -> None:
         """U += t D."""
-        self._pending = t
+        self._pending, self._known = t, None
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """Sweeps by the compiled loops, block by block."""
@@ -211,6 +214,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
         for at, X in self._slabs():
             spread(partial(task, X, at), X.shape[0], self.product_cost)
+        self._known = None
         return self.sums()
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Array:

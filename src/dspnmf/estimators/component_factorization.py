@@ -18,7 +18,6 @@ from dspnmf.backends.protocol import Data, Rows
 from dspnmf.backends.row_model import Ties
 from dspnmf.estimators.base import Factorization, Problem
 from dspnmf.estimators.checkpoint import Run, checked_codes_path, delivered
-from dspnmf.estimators.labels import learned_labels
 from dspnmf.estimators.transform_state import TrainingRows, TransformState
 from dspnmf.objective.state import State
 from dspnmf.stability import stability
@@ -126,11 +125,14 @@ class ComponentFactorization(Factorization):
         rows = problem.rows
         components, unit = self._components(problem, run.state)
         others = [Vt[: self.n_features_in_].T for Vt in (run.state.Vt, *run.others)]
-        return {
-            "components_": problem.data.backend.components(np.ascontiguousarray(components.astype(rows.dtype))),
+        learned = {
+            "components_": problem.data.backend.components(np.ascontiguousarray(components.astype(problem.data.dtype))),
             "stability_": stability(others) if run.others else None,
             "_transform_state": TransformState(
                 self.get_params(deep=False), rows.scale, unit, **self._for_transform(problem, run)
             ),
-            **learned_labels(problem, run.state, unit),
         }
+        if (labels := problem.details.get("labels")) is not None:  # B for codes in the user's unit
+            B = run.state.Vt[problem.data.block("labels").columns].T / unit[:, None]
+            learned |= {"classes_": labels.classes, "label_components_": B}
+        return learned

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dspnmf._typing import Array, Sparse
+from dspnmf._typing import Sparse
 from dspnmf.backends.row_model import Block, Operator
-from dspnmf.objective.state import State
 from dspnmf.objective.terms import Reconstruction
-
-if TYPE_CHECKING:
-    from dspnmf.estimators.base import Problem
 
 
 class Labels(NamedTuple):
@@ -37,12 +33,3 @@ class Labels(NamedTuple):
     def term(self, block: Block, mask: int) -> Reconstruction:
         """``||Y - UB||^2`` over the labelled rows; `mask` is the index of that operator."""
         return Reconstruction(float(self.known.sum()), block, mask=mask)
-
-
-def learned_labels(problem: Problem, s: State, unit: Array) -> dict[str, Any]:
-    """Fitted attributes of a fit with labels: the classes, and B for codes in the user's unit."""
-    labels: Labels | None = problem.details.get("labels")
-    if labels is None:
-        return {}
-    columns = problem.data.block("labels").columns
-    return {"classes_": labels.classes, "label_components_": s.Vt[columns].T / unit[:, None]}

@@ -194,10 +194,6 @@ class SDNMF(ComponentFactorization):
             **self._learned(problem, run),
         }
 
-    def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        learned = super()._learned(problem, run)
-        return learned | {"components_": self._components(problem, run.state)[0]}
-
     def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
         attributes, rows, codes = super()._finished(problem, run)
         return attributes, rows, codes.astype(problem.data.dtype)

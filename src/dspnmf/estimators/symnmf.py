@@ -23,11 +23,7 @@ from dspnmf.solvers.loop import Update
 
 
 class AlternatingLeastSquares(Update):
-    """The published solver of SymNMF: ``||A - WU'||^2 + penalty ||W - U||^2``, W and U in turn, each exactly.
-
-    D. Kuang, S. Yun, H. Park: SymNMF: nonnegative low-rank approximation of a similarity matrix for graph clustering,
-    Journal of Global Optimization 62, 2015.
-    """
+    """The published solver (Kuang et al. 2015): ``||A - WU'||^2 + penalty ||W - U||^2``, W and U in turn, exactly."""
 
     def __init__(self, A: Sparse, dtype: np.dtype[Any]) -> None:
         self._A = A.astype(dtype)
@@ -76,6 +72,9 @@ class SymNMF(Factorization):
     References
     ----------
     D. Kuang, C. Ding, H. Park: Symmetric nonnegative matrix factorization for graph clustering, SDM 2012.
+
+    D. Kuang, S. Yun, H. Park: SymNMF: nonnegative low-rank approximation of a similarity matrix for graph clustering,
+    Journal of Global Optimization 62, 2015.
 
     Examples
     --------

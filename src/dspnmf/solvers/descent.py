@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,12 +29,14 @@ from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Update
 from dspnmf.solvers.newton_cg import NewtonCG
 
+InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
+
 
 @dataclass
 class Descent(Update):
     """Steps 1 to 5, with an inner solver."""
 
-    inner: Hals | NewtonCG  # finds the direction (step 2)
+    inner: InnerSolver
     stretch: float = 1.0
 
     @property
