@@ -13,10 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
-import zarr
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -63,12 +61,14 @@ def _npy(X: np.ndarray, folder: Path) -> Any:
 
 
 def _zarr(X: np.ndarray, folder: Path) -> Any:
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
     array = zarr.create_array(str(folder / "x.zarr"), shape=X.shape, chunks=(64, 5), dtype=X.dtype)
     array[:] = X
     return array
 
 
 def _hdf5(X: np.ndarray, folder: Path) -> Any:
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
     return h5py.File(folder / "x.h5", "w").create_dataset("x", data=X)
 
 
