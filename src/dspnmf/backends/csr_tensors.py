@@ -84,7 +84,7 @@ def csr_on_device(A: Matrix, dtype: torch.dtype, device: torch.device) -> Tensor
 
 
 def _csr(begin: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A CSR tensor of its parts; Torch says once that these are in beta, which whoever brought one has heard."""
+    """A CSR tensor of its parts; without Torch's warning that they are in beta, which the caller has seen."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
         return torch.sparse_csr_tensor(begin, columns, values, size=shape, check_invariants=False)

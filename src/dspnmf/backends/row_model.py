@@ -37,7 +37,7 @@ class Operator(NamedTuple):
 
 
 class RandomCodes(NamedTuple):
-    """Half-normal codes of any rows, the same whoever draws them: rows come in groups with a stream of their own.
+    """Half-normal codes of any rows, the same on every backend: rows come in groups with a stream of their own.
 
     The first group continues the generator of the fit (`state`), the others are keyed by their number.
     """

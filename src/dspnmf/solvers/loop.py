@@ -1,4 +1,4 @@
-"""The loop: one iteration after another, for whoever observes them; and when to stop.
+"""The loop: one iteration after another, for an observer; and when to stop.
 
 What an iteration does is an `Update`: a descent (`dspnmf.solvers.descent`) or a published rule
 (`dspnmf.solvers.multiplicative`, and those of single methods next to their estimators).

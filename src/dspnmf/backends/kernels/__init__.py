@@ -14,7 +14,7 @@ S         k x k    curvature of the model, common to all rows
 
 Shapes and formulas are those of the solver (`dspnmf.solvers.loop`); what a kernel computes is said in its first line.
 
-numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` beside it.
+numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` next to it.
 """
 
 from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, face, project

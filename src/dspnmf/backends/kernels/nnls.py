@@ -91,7 +91,7 @@ def solve_rows(
 ) -> None:
     """Non-negative least squares for every row: sweeps from zero, then an exact active set.
 
-    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None.
+    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None.
     """
     k = S.shape[0]
     Gt, Yt, rest = np.empty((k, block)), np.empty((k, block)), np.empty(block)

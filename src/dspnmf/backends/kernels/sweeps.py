@@ -12,7 +12,7 @@ from dspnmf.backends.kernels.products import Source, add_gram, compiled, feature
 
 @compiled
 def inverse_diagonal(S: Array, rounding: float) -> Any:
-    """1 / S_aa, and 0 where a component is `rounding` beside the largest: such an entry is left as it is."""
+    """1 / S_aa, and 0 where a component is `rounding` of the largest: such an entry is left as it is."""
     k = S.shape[0]
     inverse = np.zeros(k, S.dtype)
     largest = 0.0
@@ -100,7 +100,7 @@ def look(
 ) -> Any:
     """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes.
 
-    E (n x k) stands beside X M, ``delta diag(kappa)`` (n, k) beside S; each may be None. D is the direction of the
+    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. D is the direction of the
     sweeps times `stretch`, cut off where codes would become negative.
     """
     m, k = M.shape
