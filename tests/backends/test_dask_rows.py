@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from dask_arrays import CASES, LAYOUTS, K, M, N, chunked, data, kill_workers, scheduler, two_workers, within
 from dspnmf.backends import MemoryRows, dask_cluster
-from dspnmf.backends.dask import DASK, DaskData, DaskRows
+from dspnmf.backends.dask import DaskBackend, DaskData, DaskRows
 from dspnmf.backends.dask_cluster import fair_groups
 from dspnmf.backends.dask_partition import apply, on_rows
 from dspnmf.backends.memory import MEMORY, MemoryData
@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Port 8787 is already in use"),  # of a dashboard nobody asked for
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets of killed workers
 ]
+DASK = DaskBackend()
 TOLERANCE = {np.float64: 1e-11, np.float32: 1e-4}
 
 

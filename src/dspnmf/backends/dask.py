@@ -33,7 +33,7 @@ from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.memory import MemoryBackend, on_host
 from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, triangle_residual2
-from dspnmf.backends.protocol import Backend, Capability
+from dspnmf.backends.protocol import Backend, Capability, Rows
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
@@ -44,7 +44,7 @@ class DaskData(BaseData):
     """A checked Dask array, float, chunked by rows only; Dask begins to compute it when `executor` is first used."""
 
     def __init__(self, X: da.Array, method: str) -> None:
-        super().__init__(X, X.shape, np.dtype(X.dtype), DASK, math.nan)
+        super().__init__(X, X.shape, np.dtype(X.dtype), DaskBackend(), math.nan)
         self.method = method  # the estimator's name, for messages
 
     @cached_property
@@ -83,10 +83,9 @@ class DaskCodes(NamedTuple):
     updates: tuple[partition.Command, ...] = ()
 
 
-class DaskRows:
-    """Rows of a Dask array (see `Rows`), for `hals`."""
+class DaskRows(Rows):
+    """Rows of a Dask array, for `hals`."""
 
-    completes = False
     small: Small = HOST
 
     def __init__(self, data: DaskData, k: int, scale: float) -> None:
@@ -137,12 +136,6 @@ class DaskRows:
         """Start from these codes."""
         self._states = self._made(self.restore_codes([codes]) if isinstance(codes, np.ndarray) else codes)
         self._pending, self._known = 0.0, None
-
-    def restart(self) -> None:
-        """X is as it was."""
-
-    def refresh(self, Vt: Array) -> None:
-        """X is as it was."""
 
     def release(self) -> None:
         """Take the pending step: directions go with the states they belong to."""
@@ -246,12 +239,9 @@ class DaskBackend(MemoryBackend):
         return Z @ on_host(V)
 
 
-DASK = DaskBackend()
-
-
 def backend_for(X: ArrayLike) -> Backend:
     """The same for every Dask collection; `check` takes arrays only."""
-    return DASK
+    return DaskBackend()
 
 
 def client_of(X: da.Array) -> Any:
