@@ -186,7 +186,7 @@ def test_what_rows_cannot_do_is_refused() -> None:
         (partial(rows.some_codes, np.arange(3)), "batches"),
         (partial(data_of_x.widened, "labels", np.ones((N, 2))), "features"),
         (partial(data_of_x.with_unit_rows, 1.0), "features"),
-        (data_of_x.without_features, "operators"),
+        (data_of_x.without_features, "graphs"),
         (data_of_x.transposed, "whole matrix"),
         (data_of_x.as_float64, "whole matrix"),
         (partial(data_of_x.some_rows, np.arange(3)), "batches"),
@@ -197,7 +197,7 @@ def test_what_rows_cannot_do_is_refused() -> None:
         with pytest.raises(NotImplementedError, match=f"X is a Dask array, which is not capable of '{capability}'"):
             refused()
     rows.begin(rows.draw(random_codes()))
-    with dask.config.set(scheduler="synchronous"), pytest.raises(IndexError):  # not dropped silently either
+    with dask.config.set(scheduler="synchronous"), pytest.raises(NotImplementedError, match="operators"):
         rows.look(model_of_rows()._replace(pulls={0: np.ones(K)}), 1)
     assert data_of_x.with_similarity_block() == (data_of_x, "X")
     assert data_of_x.block().columns == slice(None)
