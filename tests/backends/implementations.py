@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Implementation:
     stored: Callable[[np.ndarray, Path], Any]
     missing: bool = False  # whether X has cells that are NaN
     codes_on_disk: bool = False
+    float32: bool = True  # whether to run it in both precisions: one layout of every class of rows is enough
     device: str | None = None  # the classes for CUDA tensors, on this device
     around: Callable[[], AbstractContextManager[Any]] = nullcontext  # what has to hold while rows are in use
 
@@ -126,17 +127,17 @@ def _in_memory() -> Iterator[Any]:
         "CSR array": lambda X, _: sparse.csr_array(X),
     }
     for name, stored in kinds.items():
-        yield Implementation(f"memory, {name}", stored)
+        yield Implementation(f"memory, {name}", stored, float32=name in ("C order", "CSR array"))
     for name in ("C order", "CSR array"):
         yield Implementation(f"memory, {name}, missing cells", kinds[name], missing=True)
 
 
 def _in_files() -> Iterator[Any]:
     for name, stored in {".npy": _npy, "Zarr": _zarr, "HDF5": _hdf5}.items():
-        yield Implementation(f"file, {name}", stored)
-    yield Implementation("file, scratch files", _npy, codes_on_disk=True)
+        yield Implementation(f"file, {name}", stored, float32=name == ".npy")
+    yield Implementation("file, scratch files", _npy, codes_on_disk=True, float32=False)
     yield Implementation("file, missing cells", _npy, missing=True)
-    yield Implementation("file, scratch files, missing cells", _zarr, codes_on_disk=True, missing=True)
+    yield Implementation("file, scratch files, missing cells", _zarr, codes_on_disk=True, missing=True, float32=False)
 
 
 def _tensors() -> Iterator[Any]:
@@ -145,7 +146,8 @@ def _tensors() -> Iterator[Any]:
     skip_torch = pytest.mark.skipif(no_torch, reason="Torch is not installed")
     skip_gpu = pytest.mark.skipif(no_gpu, reason="no CUDA device")
     for name, kind in {"dense": _plain, "CSR": sparse.csr_array}.items():
-        yield pytest.param(Implementation(f"CPU tensor, {name}", _tensor(kind, "cpu")), marks=skip_torch)
+        cpu = Implementation(f"CPU tensor, {name}", _tensor(kind, "cpu"), float32=False)
+        yield pytest.param(cpu, marks=skip_torch)
         for device, marks in {"cpu": skip_torch, "cuda": skip_gpu}.items():
             stored, title = _tensor(kind, device), f"device rows on {device}, {name}"
             yield pytest.param(Implementation(title, stored, device=device), marks=marks)
@@ -161,10 +163,13 @@ def _in_dask() -> Iterator[Any]:
     else:
         marks = ()
     for name in ("synchronous", "threads"):
-        implementation = Implementation(f"Dask, {name}", _chunks, around=lambda name=name: _scheduler(name))
+        around = partial(_scheduler, name)
+        implementation = Implementation(f"Dask, {name}", _chunks, float32=name == "synchronous", around=around)
         yield pytest.param(implementation, marks=marks)
-    yield pytest.param(Implementation("Dask, processes", _chunks, around=_processes), marks=marks)
-    sparse_chunks = Implementation("Dask, CSR", _sparse_chunks, around=lambda: _scheduler("synchronous"))
+    yield pytest.param(Implementation("Dask, processes", _chunks, float32=False, around=_processes), marks=marks)
+    sparse_chunks = Implementation(
+        "Dask, CSR", _sparse_chunks, float32=False, around=partial(_scheduler, "synchronous")
+    )
     yield pytest.param(sparse_chunks, marks=marks)
 
 

@@ -288,6 +288,7 @@ def best_nmi(make_model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return max(scores)
 
 
+@pytest.mark.slow
 def test_clustering_of_digits(digits: np.ndarray) -> None:
     """At rank 10, k-means on the codes of SymNMF reaches an NMI of 0.85 on digits (published maximum: 0.88)."""
     assert best_nmi(lambda k, seed: SymNMF(k, random_state=seed), digits, load_digits().target) >= 0.85
@@ -366,7 +367,9 @@ def test_float32_family(digits: np.ndarray) -> None:
         assert cls(3, random_state=0, max_iter=5, tol=0).fit_transform(X).dtype == np.float32
 
 
-@pytest.mark.parametrize("name", sorted(methods()))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "UMAP" else []) for name in sorted(methods())]
+)
 def test_registry(name: str, wine: np.ndarray) -> None:
     """Every method of the comparison, manifold methods included, is made by name and embeds the data."""
     if name == "UMAP":
