@@ -109,3 +109,14 @@ def test_solve_with_dependent_components() -> None:
     assert np.isfinite(codes).all()
     assert np.abs(slope[codes > 1e-12]).max() < 1e-10
     assert slope.min() > -1e-10
+
+
+def test_rows_without_codes_are_refused() -> None:
+    """A look before `begin` is an error; after `release` it works on the codes there are."""
+    rows = MemoryRows(data(), K, 2.0)
+    with pytest.raises(RuntimeError, match="call begin first"):
+        rows.look(model(), 1)
+    rows = rows_of(data())
+    expected = rows_of(data()).look(model(), 2)
+    rows.release()
+    np.testing.assert_array_equal(rows.look(model(), 2).PD, expected.PD)

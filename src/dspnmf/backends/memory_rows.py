@@ -259,6 +259,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def _cast(self, model: RowModel) -> tuple[Any, ...]:
         """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
+        if len(self._U) != self.shape[0]:  # the kernels do not check
+            raise RuntimeError(f"Rows have codes for {len(self._U)} of {self.shape[0]} samples: call begin first.")
+        if len(self._D) != self.shape[0]:  # released
+            self._D = self._new()
         S, delta, kappa = self._operators.curvature(model)
         extra = self._operators.pull(model, self.codes) if model.pulls or model.curves else None
         return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
