@@ -10,6 +10,8 @@ from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.protocol import Backend, Capability
 from dspnmf.backends.row_model import X_BLOCK, Block
 
+ORDINARY = 2.0**40  # sizes up to this, and down to its inverse, have squares that float32 holds
+
 
 def _refusal(capability: Capability) -> Any:
     """A method of `Data` that needs a capability, of a backend that has not declared it."""
@@ -28,6 +30,7 @@ class BaseData:
 
     blocks: dict[str, Any]  # name -> something with as many columns as the block has
     facts = ChunkFacts()  # of X, where one pass over its chunks has found them
+    unit = 1.0  # the user's X over the one held here
 
     def __init__(self, X: Any, shape: tuple[int, int], dtype: np.dtype[Any], backend: Backend, largest: float) -> None:
         self.backend, self.largest = backend, largest
@@ -41,6 +44,15 @@ class BaseData:
     def norm2(self, scale: float) -> float:
         """||X||^2 in the unit `scale`."""
         return self.facts.norm2(scale)
+
+    def of_ordinary_size(self, scale: float) -> Self:
+        """Itself, or a copy divided by `scale` where squares of numbers of that size leave the range of float32."""
+        unit = 1.0 if 1 / ORDINARY <= scale <= ORDINARY else scale
+        return self if unit == self.unit else self._divided(unit)
+
+    def _divided(self, unit: float) -> Self:
+        """A copy of X in another unit."""
+        raise NotImplementedError
 
     def block(self, name: str = "X") -> Block:
         """The columns of a block."""

@@ -15,6 +15,12 @@ from dspnmf._typing import Matrix
 from dspnmf.backends.norms import read_only
 
 
+def unit_near(size: float, dtype: np.dtype[Any]) -> float:
+    """The power of two nearest to a size, among those the type holds; 1 where there is no size."""
+    known = np.finfo(dtype)
+    return float(2.0 ** np.clip(np.round(np.log2(size)), known.minexp - known.nmant, known.maxexp - 1)) if size > 0 else 1.0
+
+
 @dataclass(frozen=True)
 class ChunkFacts:
     """Facts about some rows; added up, those of all of them. Sums are in a unit near the largest entry: finite."""
@@ -43,7 +49,7 @@ class ChunkFacts:
         if not (low >= 0 and high < np.inf):
             row, column, value = _validation.first_bad_cell(X)
             return cls(stored=values.size, bad=(first_row + row, column, value))
-        unit = float(2.0 ** np.round(np.log2(high))) if high > 0 else cls.unit
+        unit = unit_near(high, values.dtype) if high > 0 else cls.unit
         parts = spread(partial(kernels.moments, read_only(values), unit), len(values), 4.0 * values.size)
         total, squares = (sum(column) for column in zip(*parts, strict=True))
         return cls(high, unit, total, squares, values.size)

@@ -46,7 +46,7 @@ class CudaData(BaseData):
     def _moments(self) -> tuple[float, float, float]:
         """The sums of X / unit and of its squares, from one pass; and the unit."""
         unit = self.largest or 1.0
-        return *moments(self._X, unit), unit
+        return *moments(self._X, unit / self.unit), unit
 
     def mean(self) -> float:
         """The mean of X."""
@@ -60,11 +60,11 @@ class CudaData(BaseData):
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""
-        return gram_norm2(self._X if block == "X" else self.blocks[block], scale)
+        return gram_norm2(self._X if block == "X" else self.blocks[block], scale / self.unit)
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DeviceRows:
         """Rows of all blocks together."""
-        return DeviceRows(self._together(), k, scale, operators)
+        return DeviceRows(self._together(), k, scale / self.unit, operators)
 
     def _together(self) -> Tensor:
         parts = list(self.blocks.values())
@@ -75,6 +75,7 @@ class CudaData(BaseData):
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns of the host; they are stored as X is."""
         X = self.blocks["X"]
+        columns = columns if self.unit == 1 else columns / self.unit
         if is_csr(X):
             return self._with_block(name, csr_on_device(columns, X.dtype, X.device))
         dense = np.array(columns, order="C") if isinstance(columns, np.ndarray) else columns.toarray()
@@ -82,7 +83,14 @@ class CudaData(BaseData):
 
     def with_unit_rows(self, scale: float) -> Self:
         """X with its rows at unit length."""
-        return self._with_block("unit rows", unit_rows(self.blocks["X"], scale))
+        return self._with_block("unit rows", unit_rows(self.blocks["X"], scale / self.unit))
+
+    def _divided(self, unit: float) -> Self:
+        X = self.blocks["X"]
+        held = csr_with_values(X, X.values() / unit) if is_csr(X) else X / unit
+        data = type(self)(held, self.backend, self.largest)
+        data.unit = unit
+        return data
 
     def without_features(self) -> CudaData:
         """One empty column in place of X."""

@@ -64,7 +64,7 @@ class DaskData(BaseData):
         m, value = self.shape[1], 0.0
         width = max(1, _STRIPE[sparse.issparse(self.blocks["X"]._meta)] // m)
         for lo in range(0, m, width):
-            stripe = partial(partition.gram_stripe, lo=lo, hi=min(lo + width, m), unit=scale**2)
+            stripe = partial(partition.gram_stripe, lo=lo, hi=min(lo + width, m), unit=(scale / self.unit) ** 2)
             value += norms.stripe_norm2(self.executor.apply(stripe)[1][0])
         return value
 
@@ -72,7 +72,12 @@ class DaskData(BaseData):
         """Rows for `hals`."""
         if operators:
             self._refuse("operators")
-        return DaskRows(self, k, scale)
+        return DaskRows(self, k, scale / self.unit)
+
+    def _divided(self, unit: float) -> DaskData:
+        data = DaskData(self.blocks["X"] / self.dtype.type(unit), self.method)
+        data.unit, data.facts, data.largest = unit, self.facts, self.largest
+        return data
 
 
 class DaskCodes(NamedTuple):

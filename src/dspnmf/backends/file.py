@@ -11,6 +11,7 @@ hals reads X once an iteration, newton-cg twice, missing cells once more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -66,16 +67,17 @@ class FileData(BaseData):
 
     def mean(self) -> float:
         """The mean of X, missing cells at those of their columns."""
-        filled = 0.0 if self.missing is None else float(self.column_means() @ self.missing)
+        filled = 0.0 if self.missing is None else float(self.column_means() @ self.missing) * self.unit
         return super().mean() + filled / (self.shape[0] * self.shape[1])
 
     def norm2(self, scale: float) -> float:
         """||X||^2, missing cells at the means of their columns."""
-        filled = 0.0 if self.missing is None else float((self.column_means() / scale) ** 2 @ self.missing)
+        filled = 0.0 if self.missing is None else float((self.column_means() * (self.unit / scale)) ** 2 @ self.missing)
         return super().norm2(scale) + filled
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
+        scale = scale / self.unit
         if self.missing is not None:
             return FileCells(self).gram_norm2(scale, block)
         made = self.blocks[block]
@@ -98,8 +100,8 @@ class FileData(BaseData):
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> FileRows:
         """Rows that read the file."""
         if self.missing is None:
-            return FileRows(self, k, scale, operators)
-        rows = IncompleteFileRows(self, k, scale, operators)
+            return FileRows(self, k, scale / self.unit, operators)
+        rows = IncompleteFileRows(self, k, scale / self.unit, operators)
         rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.blocks)
         return rows
 
@@ -111,11 +113,20 @@ class FileData(BaseData):
         """X with its rows at unit length, made anew from every slab that is read."""
         if self.missing is not None:
             raise ValueError(_validation.INCOMPLETE_ROWS)
-        return self.widened("unit rows", partial(unit_rows, scale=scale))
+        return self.widened("unit rows", partial(unit_rows, scale=scale / self.unit))
 
     def widened(self, name: str, columns: Columns) -> Self:
         """X with further columns, given or made of the rows of a slab."""
+        if not callable(columns) and self.unit != 1:
+            columns = (columns / self.unit).astype(self.dtype)
         return self._with_block(name, columns)
+
+    def _divided(self, unit: float) -> Self:
+        data = copy(self)
+        means = self._survey.means
+        data.reader, data.unit = self.reader.divided(unit), unit
+        data._survey = self._survey._replace(means=None if means is None else means / unit)
+        return data
 
     def column_means(self) -> Array:
         """Means of the known cells of every column."""

@@ -18,9 +18,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import copy
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
@@ -59,12 +60,30 @@ class SlabReader:
         self.dtype = np.dtype(dtype)
         self.step = min(self.shape[0], _slab_rows(X, self.shape[1] * self.dtype.itemsize))
         self._source: _Contiguous | _Sliced = _Contiguous(X) if _is_contiguous(X) else _Sliced(X)
+        self._unit = self.dtype.type(1)  # that rows are divided by
+
+    def divided(self, unit: float) -> Self:
+        """The same rows, divided by a number."""
+        reader = copy(self)
+        reader._unit = self.dtype.type(unit)
+        return reader
+
+    @contextmanager
+    def _opened(self) -> Iterator[Read]:
+        """The source, open; its rows are divided by the unit."""
+        with self._source.opened() as read:
+
+            def divided(lo: int, hi: int, X: Array) -> None:
+                read(lo, hi, X)
+                X[: hi - lo] /= self._unit
+
+            yield read if self._unit == 1 else divided
 
     def slabs(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Rows in their order from the slab that begins at `first`; each slab is overwritten by the next but one."""
         n, step = self.shape[0], self.step
         buffers = [np.empty((step, self.shape[1]), self.dtype) for _ in range(2 if first + step < n else 1)]
-        with self._source.opened() as read, ThreadPoolExecutor(1, thread_name_prefix="dspnmf-read") as reader:
+        with self._opened() as read, ThreadPoolExecutor(1, thread_name_prefix="dspnmf-read") as reader:
             coming = reader.submit(read, first, min(first + step, n), buffers[0])
             for at in range(first, n, step):
                 coming.result()
@@ -99,7 +118,7 @@ class SlabReader:
                 read(at, at + len(X), X)
                 yield task(at, X)
 
-        with self._source.opened() as read:
+        with self._opened() as read:
             return _summed(parts(read))
 
 

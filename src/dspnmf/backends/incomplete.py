@@ -154,7 +154,7 @@ class DataWithMissingCells(MemoryData if TYPE_CHECKING else object):  # type: ig
         """Rows that complete their cells."""
         twice = SIMILARITIES in self.blocks
         cells = self._completed(self._together(), twice)
-        rows = self._rows_class(cells.X, k, scale, operators)
+        rows = self._rows_class(cells.X, k, scale / self.unit, operators)
         rows.hold(cells, self._means, self.norm2(scale), twice=twice)
         return rows
 

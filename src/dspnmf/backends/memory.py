@@ -38,19 +38,19 @@ class MemoryData(BaseData):
 
     def mean(self) -> float:
         """The mean of X."""
-        return norms.mean(self._X)
+        return norms.mean(self._X) * self.unit
 
     def norm2(self, scale: float) -> float:
         """||X||^2."""
-        return norms.norm2(self._X, scale)
+        return norms.norm2(self._X, scale / self.unit)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""
-        return norms.gram_norm2(self._X if block == "X" else self.blocks[block], scale)
+        return norms.gram_norm2(self._X if block == "X" else self.blocks[block], scale / self.unit)
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> MemoryRows:
         """Rows of all blocks together."""
-        return MemoryRows(self._together(), k, scale, operators)
+        return MemoryRows(self._together(), k, scale / self.unit, operators)
 
     def _together(self) -> Matrix:
         parts = list(self.blocks.values())
@@ -62,11 +62,11 @@ class MemoryData(BaseData):
 
     def widened(self, name: str, columns: Matrix) -> Self:
         """X with further columns."""
-        return self._with_block(name, columns)
+        return self._with_block(name, columns if self.unit == 1 else (columns / self.unit).astype(self.dtype))
 
     def with_unit_rows(self, scale: float) -> Self:
         """X with its rows at unit length."""
-        return self.widened("unit rows", unit_rows(self.blocks["X"], scale))
+        return self._with_block("unit rows", unit_rows(self.blocks["X"], scale / self.unit))
 
     def without_features(self) -> MemoryData:
         """One empty column in place of X."""
@@ -75,11 +75,20 @@ class MemoryData(BaseData):
     def transposed(self) -> MemoryData:
         """X'."""
         X = self.blocks["X"]
-        return MemoryData(X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T, self.backend, self.largest)
+        return self._like(X.T.tocsr() if sparse.issparse(X) else np.asarray(X).T, self.unit)
 
     def as_float64(self) -> MemoryData:
         """X in float64."""
-        return MemoryData(self.blocks["X"].astype(np.float64), self.backend, self.largest)
+        return self._like(self.blocks["X"].astype(np.float64), self.unit)
+
+    def _divided(self, unit: float) -> MemoryData:
+        return self._like(divided(self.blocks["X"], unit), unit)
+
+    def _like(self, X: Matrix, unit: float) -> MemoryData:
+        """Another X, in some unit, of the same largest entry."""
+        data = type(self)(X, self.backend, self.largest)
+        data.unit = unit
+        return data
 
     def some_rows(self, rows: NDArray[np.intp], block: str = "X") -> Array:
         """Some rows of a block, dense, in float64."""
@@ -143,6 +152,13 @@ def on_host(A: ArrayLike) -> Array:
     for way in ("cpu", "get"):
         A = getattr(A, way)() if hasattr(A, way) else A
     return np.asarray(A)
+
+
+def divided(X: Matrix, unit: float) -> Matrix:
+    """X over a power of two, which rounds nothing."""
+    if sparse.issparse(X):
+        return sparse.csr_array((X.data / X.dtype.type(unit), X.indices, X.indptr), X.shape)
+    return np.asarray(X / X.dtype.type(unit))
 
 
 def unit_rows(X: Matrix, scale: float) -> Matrix:

@@ -159,6 +159,10 @@ class Data(Protocol):
     shape: tuple[int, int]  # samples, and features of X alone
     dtype: np.dtype[Any]
     largest: float  # entry of X
+    unit: float  # the user's X over the one held: sizes and units that are passed and returned are the user's
+
+    def of_ordinary_size(self, scale: float) -> Data:
+        """Itself, or X divided by `scale` where squares of numbers of that size leave the range of float32."""
 
     def mean(self) -> float:
         """The mean of X."""

@@ -29,6 +29,7 @@ from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
+from dspnmf.backends.chunk_facts import unit_near
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
 from dspnmf.estimators.parameters import log_line, parameter
@@ -48,6 +49,7 @@ RULES = {
 SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
 INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 INNER_ITER = AUTO_OR_COUNT
+_PUBLISHED_START = 2.0**-20, 2.0**20  # size of its codes in the solver's unit: float32 holds their fourth powers
 RandomState = int | np.integer[Any] | np.random.RandomState | None
 
 
@@ -61,6 +63,15 @@ class Problem(NamedTuple):
     code: float  # the user's codes over the solver's
     published: Objective | None = None  # what the published rule was derived for, where that is another objective
     details: Mapping[str, Any] = {}  # what the method wants to know again when the fit is done
+
+    @property
+    def scale(self) -> float:
+        """The user's X over the solver's."""
+        return self.rows.scale * self.data.unit
+
+    def for_user(self, value: float) -> float:
+        """A value of the objective in the user's unit; infinite where that has no number for it."""
+        return value * self.unit if value > 0 else 0.0  # below 0 is rounding
 
 
 @dataclass(eq=False, repr=False)
@@ -158,8 +169,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """The fit, after the checks that need nothing but parameters."""
         data = backend.check(self, X, reset=True)
         given = self._checked_start(given, data)
-        scale = float(2.0 ** np.round(np.log2(data.largest))) if data.largest > 0 else 1.0
-        problem = self.problem(data, y, scale)
+        scale = unit_near(data.largest, data.dtype)
+        problem = self.problem(data.of_ordinary_size(scale), y, scale)
         update = self._update(problem)
         if problem.rows.completes:
             keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
@@ -244,18 +255,18 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
         """Codes and V' in the solver's units; features in addition to those of X begin at random."""
         data, rows, m = problem.data, problem.rows, problem.data.shape[1]
-        init, mean = getattr(self, "init", "random"), data.mean() / rows.scale
+        init, mean = getattr(self, "init", "random"), data.mean() / problem.scale
         drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
-            Vt[:m] = H.T * (problem.code / rows.scale)
+            Vt[:m] = H.T * (problem.code / problem.scale)
             return np.array(W / problem.code, dtype=rows.dtype, order="C"), Vt
         if init == "random":
             U = rows.draw(drawn)
         else:
             U, Vt[:m] = initialization.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
         if getattr(self, "solver", "auto").startswith("paper"):
-            factor = float(np.sqrt(rows.scale) / problem.code)
+            factor = float(np.clip(np.sqrt(problem.scale) / problem.code, *_PUBLISHED_START))
         else:
             rows.begin(U)
             factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
@@ -298,7 +309,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             task.call_on_fit_task_begin(estimator=self, X=X)
             value, s = next(steps)
             history.append(value)
-            self._log(iteration, value * problem.unit)
+            self._log(iteration, problem.for_user(value))
             converged = done(history[-2], value)
             stop = task.call_on_fit_task_end(
                 estimator=self,
@@ -348,8 +359,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return {
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
-            "objective_": value * problem.unit,
-            "objective_history_": np.array([h * problem.unit for h in run.history]),
+            "objective_": problem.for_user(value),
+            "objective_history_": np.array([problem.for_user(h) for h in run.history]),
             **self._errors(values, problem, s),
             **self._learned(problem, run),
         }

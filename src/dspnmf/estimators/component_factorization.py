@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -26,8 +26,6 @@ from dspnmf.stability import stability
 @dataclass(eq=False, repr=False)
 class ComponentFactorization(Factorization):
     """A factorization X ~ UV that keeps V, so new rows have codes too."""
-
-    _unit_length: ClassVar[bool] = False  # whether components always have unit length
 
     def transform(self, X: ArrayLike, *, codes_path: str | Path | None = None) -> Array:
         """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
@@ -53,6 +51,7 @@ class ComponentFactorization(Factorization):
     def _codes(self, data: Data, state: TransformState | None = None) -> tuple[Rows, Codes]:
         """Codes of checked rows, in the user's unit, and the rows they belong to; `state`: of a fit not yet done."""
         state = state or self._transform_state
+        data = data.of_ordinary_size(state.scale)
         ties = self._ties(data)
         rows = self.augmented(data).rows(len(state.curvature), state.scale)
         if rows.shape[1] != len(state.pull):  # no kernel takes a shape from a file on trust
@@ -79,7 +78,7 @@ class ComponentFactorization(Factorization):
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         """That of the term "reconstruction"."""
-        return {"reconstruction_err_": float(np.sqrt(values["reconstruction"])) * problem.rows.scale}
+        return {"reconstruction_err_": float(np.sqrt(values["reconstruction"])) * problem.scale}
 
     def augmented(self, data: Data) -> Data:
         """X with the further features the fit had, for transform."""
@@ -110,9 +109,9 @@ class ComponentFactorization(Factorization):
 
     def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
         """Components in the user's unit, and the unit of the codes that goes with them."""
-        components = s.Vt[: self.n_features_in_].T * (problem.rows.scale / problem.code)
+        components = s.Vt[: self.n_features_in_].T * (problem.scale / problem.code)
         unit = np.full(problem.rows.k, problem.code)
-        if getattr(self, "normalize", False) or self._unit_length:
+        if getattr(self, "normalize", False):
             length = np.linalg.norm(components, axis=1)
             length[length == 0] = 1.0
             components, unit = components / length[:, None], unit * length
@@ -129,10 +128,15 @@ class ComponentFactorization(Factorization):
             "components_": problem.data.backend.components(np.ascontiguousarray(components.astype(problem.data.dtype))),
             "stability_": stability(others) if run.others else None,
             "_transform_state": TransformState(
-                self.get_params(deep=False), rows.scale, unit, **self._for_transform(problem, run)
+                **{
+                    "parameters": self.get_params(deep=False),
+                    "scale": problem.scale,
+                    "unit": unit,
+                    **self._for_transform(problem, run),
+                }
             ),
         }
         if (labels := problem.details.get("labels")) is not None:  # B for codes in the user's unit
-            B = run.state.Vt[problem.data.block("labels").columns].T / unit[:, None]
+            B = run.state.Vt[problem.data.block("labels").columns].T / np.where(unit > 0, unit, 1.0)[:, None]
             learned |= {"classes_": labels.classes, "label_components_": B}
         return learned

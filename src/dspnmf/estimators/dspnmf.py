@@ -225,7 +225,7 @@ class DSPNMF(BatchLearner):
         return self._pulled(neighbours, data.dtype)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
-        unit = problem.rows.scale**2 if _kind(self.similarity) == "gram" else 1.0
+        unit = problem.scale * problem.scale if _kind(self.similarity) == "gram" else 1.0
         error = float(np.sqrt(max(values["structure"], 0.0))) * unit
         return {**super()._errors(values, problem, s), "structure_err_": error}
 

@@ -34,8 +34,8 @@ class AuthorsRule(Update):
 
     resumable = False
 
-    def __init__(self, X: Array, alpha: float, lam: float) -> None:
-        self._X, self._alpha, self._lam = X.astype(np.float64), alpha, lam
+    def __init__(self, X: Array, alpha: float, lam: float) -> None:  # of X in the solver's unit
+        self._X, self._alpha, self._lam = X, alpha, lam
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """The factors as they are given."""
@@ -112,8 +112,6 @@ class FRNMF(ComponentFactorization):
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """DSP-NMF of X', features in place of samples."""
-        if self.solver == "paper":
-            scale = 1.0
         turned = data.transposed()
         terms: dict[str, Term] = {
             "reconstruction": Reconstruction(turned.norm2(scale)),
@@ -136,7 +134,7 @@ class FRNMF(ComponentFactorization):
         (m, n), k = problem.data.shape, self.n_components
         U, V = (rng.random_sample((n, k)), rng.random_sample((k, m))) if given[0] is None else (given[1].T, given[0].T)
         codes = np.array(V.T / problem.code, dtype=problem.rows.dtype, order="C")
-        return codes, np.array(U, np.float64) * problem.code
+        return codes, np.array(U, np.float64) * (problem.code / problem.scale)
 
     def _update(self, problem: Problem) -> Update:
         if self.solver != "paper":
@@ -144,22 +142,22 @@ class FRNMF(ComponentFactorization):
         X = problem.details["samples"].on_host()
         if sparse.issparse(X):
             raise ValueError(_validation.DENSE_ONLY)
-        return AuthorsRule(X, self.alpha, self.lam)
+        scale = problem.scale
+        return AuthorsRule(X.astype(np.float64) / problem.rows.scale, self.alpha * scale**2, self.lam / scale**2)
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         """Components are the codes of the features; samples pose plain least-squares problems to them."""
-        codes = np.concatenate(list(problem.rows.save_codes(run.codes)))
-        V = (codes * codes.dtype.type(problem.code)).T
+        Vt = np.concatenate(list(problem.rows.save_codes(run.codes))).astype(np.float64)
+        size = np.full(len(Vt.T), problem.code)  # the user's components over the solver's
         if self.normalize:
-            length = np.linalg.norm(V, axis=1, keepdims=True)
-            V = V / np.where(length > 0, length, 1.0)
-        components, V = np.ascontiguousarray(V.astype(problem.rows.dtype)), V.astype(np.float64)
-        parameters, unit = self.get_params(deep=False), np.ones(len(V))
-        state = TransformState(parameters, 1.0, unit, V @ V.T, np.ascontiguousarray(V.T))
-        return {"components_": components, "_transform_state": state}
+            length = np.linalg.norm(Vt, axis=0)
+            size = 1 / np.where(length > 0, length, 1.0)
+        components, unit = (Vt * size).T.astype(problem.rows.dtype), problem.scale / size
+        state = TransformState(self.get_params(deep=False), problem.scale, unit, Vt.T @ Vt, Vt)
+        return {"components_": np.ascontiguousarray(components), "_transform_state": state}
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
-        return {"structure_err_": float(np.sqrt(max(values["structure"], 0.0))) * problem.rows.scale**2}
+        return {"structure_err_": float(np.sqrt(max(values["structure"], 0.0))) * problem.scale * problem.scale}
 
     def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
         """Codes of the samples are those `transform` gives."""
@@ -168,7 +166,9 @@ class FRNMF(ComponentFactorization):
         rows, codes = self._codes(problem.details["samples"], state)
         rows.begin(codes)
         error2, history = rows.residual2(state.pull) or 0.0, attributes["objective_history_"]
-        if not self.normalize:  # least-squares codes are no worse than those the components were learned with
-            history[-1] = min(history[-1], error2 + self.alpha * attributes["structure_err_"] ** 2)
-        own = {"reconstruction_err_": float(np.sqrt(error2)), "objective_": float(history[-1])}
+        root = attributes["structure_err_"] / problem.scale / problem.scale
+        weights = problem.objective.weights
+        reached = problem.for_user(weights["reconstruction"] * error2 + weights["structure"] * root * root)
+        history[-1] = min(history[-1], reached)  # least-squares codes: no worse than those the components were made for
+        own = {"reconstruction_err_": float(np.sqrt(error2)) * problem.scale, "objective_": float(history[-1])}
         return attributes | own, rows, codes

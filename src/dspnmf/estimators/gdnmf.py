@@ -14,7 +14,8 @@ class GDNMF(GNMF):
     """Graph-regularised discriminative NMF: GNMF and ``label_weight ||Y - U B||^2`` over the labelled rows.
 
     Y holds one column a class (one-hot), B >= 0 is learned with the components. Semi-supervised: label -1 means
-    unknown. Without labels it is GNMF.
+    unknown. Without labels it is GNMF. Components v_a and rows b_a of B have unit length together, ``|v_a|^2 +
+    label_weight |b_a|^2 = 1``: one that knows labels only is held to the graph like the others.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -40,7 +40,6 @@ class GraphFactorization(ComponentFactorization):
     inner_iter: int | str = parameter("auto", INNER_ITER)
 
     _rules: ClassVar[Mapping[str, multiplicative.Factor]] = {"paper": multiplicative.appendix}
-    _unit_length: ClassVar[bool] = True
     _capability: ClassVar[Capability | None] = "graphs"
 
     def _operator(self, data: Data) -> tuple[Operator, float]:
@@ -58,25 +57,42 @@ class GraphFactorization(ComponentFactorization):
             operators.append(labels.mask())
             terms["labels"] = labels.term(data.block("labels"), mask=1)
             weights["labels"] = float(label_weight) / (scale * scale)
+            _validation.check_weights_finite(self, "label_weight", np.array(list(weights.values())))
         rows = data.rows(self.n_components, scale, operators)
         plain = Reconstruction(data.norm2(scale), data.block())
         published = Objective({"reconstruction": plain, **terms, "graph": Smoothness(0)}, {**weights, "graph": weight})
-        smooth = replace(plain, smooth={0: weight} if weight > 0 else {})
+        smooth = {0: weight} if weight > 0 else {}
         largest = max(weights.values())
         scaled = {name: part / largest for name, part in weights.items()}
-        objective = Objective({"reconstruction": smooth, **terms}, scaled)
+        parts = {"reconstruction": plain, **terms}
+        objective = Objective({name: replace(part, smooth=smooth) for name, part in parts.items()}, scaled)
         details = {"labels": labels if terms else None}
         return Problem(data, rows, objective, largest * scale * scale, scale, published, details)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]
         assert isinstance(reconstruction, Reconstruction)
-        return {"reconstruction_err_": float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.rows.scale}
+        return {"reconstruction_err_": float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.scale}
+
+    def _lengths(self, problem: Problem, s: State) -> Array:
+        """Lengths of the components, the weighted ones of the labels included: those the graph's term counts with."""
+        weights, terms = problem.objective.weights, problem.objective.terms
+        parts = [(weights[name], s.Vt[cast(Reconstruction, term).features.columns]) for name, term in terms.items()]
+        return np.sqrt(sum(w / weights["reconstruction"] * (Vt * Vt).sum(axis=0) for w, Vt in parts))
+
+    def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
+        """Components at unit length; codes of one without features have no part in the objective, and are zero."""
+        length = self._lengths(problem, s)
+        return (s.Vt[: self.n_features_in_] * _inverse(length)).T, problem.code * length
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
-        """Curvature and pull of the reconstruction, and the training rows new ones are tied to."""
-        Vt = run.state.Vt[: self.n_features_in_]
-        return {"curvature": Vt.T @ Vt, "pull": Vt, "training": self._training_rows(problem, run)}
+        """The reconstruction by components at unit length, and the training rows new ones are tied to."""
+        components, _ = self._components(problem, run.state)
+        training = self._training_rows(problem, run)
+        training = replace(training, codes=(training.codes * self._lengths(problem, run.state)).astype(problem.rows.dtype))
+        unit = np.full(len(components), problem.code)
+        pull = np.ascontiguousarray(components.T)
+        return {"unit": unit, "curvature": components @ components.T, "pull": pull, "training": training}
 
     def _neighbours(self, data: Data) -> tuple[Sparse, Array]:
         """Weights (sparse, new x training) that pull a new row to its neighbours' codes, and what they add up to."""
@@ -86,6 +102,10 @@ class GraphFactorization(ComponentFactorization):
         state = self._transform_state
         _validation.check_ties(self, "graph", state.parameters["graph"], ("knn",))
         weights, total = self._neighbours(data)
-        lengths = np.diag(state.curvature)  # |v_a|^2, as in the fit
-        pull = np.ascontiguousarray(((weights @ state.training.codes) * lengths).astype(data.dtype))
-        return Ties(pull, total.astype(data.dtype), lengths.astype(data.dtype))
+        pull = np.ascontiguousarray((weights @ state.training.codes).astype(data.dtype))
+        return Ties(pull, total.astype(data.dtype), np.ones(len(state.curvature), data.dtype))
+
+
+def _inverse(lengths: Array) -> Array:
+    """1 over lengths, 0 where there is none."""
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)

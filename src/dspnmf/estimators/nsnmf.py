@@ -107,7 +107,7 @@ class NSNMF(ComponentFactorization):
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]
         assert isinstance(reconstruction, Reconstruction)
-        error = float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.rows.scale
+        error = float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.scale
         return {"reconstruction_err_": error, "structure_err_": float(np.sqrt(max(values["structure"], 0.0)))}
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:

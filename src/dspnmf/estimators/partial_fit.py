@@ -169,6 +169,7 @@ class BatchLearner(ComponentFactorization):
     def _learn(self, data: Data, before: BatchSums) -> dict[str, Any]:
         """Fitted attributes after one more batch."""
         f, scale = float(self.forget_factor), self._transform_state.scale
+        data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
         wide = self.augmented(data)
         batch = wide.rows(len(before.Q), scale)
