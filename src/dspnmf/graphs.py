@@ -21,6 +21,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf._validation import Allowed, either, number, one_of, whole
+from dspnmf.backends.chunk_facts import ordinary_unit
 
 Indices = NDArray[np.intp]
 
@@ -47,7 +48,8 @@ def knn(X: ArrayLike, n_neighbors: int = 5, weights: str = "binary", t: float | 
     >>> knn([[0.0], [1.0], [5.0]], n_neighbors=1).toarray()[1]
     array([1., 0., 1.])
     """
-    (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, weights=weights, t=t)
+    unit, (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, weights=weights, t=t)
+    t = None if t is None else t / unit
     found, lengths = _nearest_others(X, n_neighbors)
     A = _csr(found, _weights(X, X, found, lengths, weights, t), X.shape[0])
     return A.maximum(A.T)
@@ -61,7 +63,8 @@ def neighbours_in(
     >>> neighbours_in([[4.0]], [[0.0], [1.0], [5.0]], n_neighbors=1).toarray()
     array([[0., 0., 1.]])
     """
-    X, Y = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, weights=weights, t=t)
+    unit, (X, Y) = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, weights=weights, t=t)
+    t = None if t is None else t / unit
     found, lengths = _sorted_by_distance(X, Y, _nearest(X, Y, n_neighbors))
     return _csr(found, _weights(X, Y, found, lengths, weights, t), Y.shape[0])
 
@@ -72,12 +75,12 @@ def mean_distance(X: ArrayLike) -> float:
     >>> mean_distance([[0.0], [2.0]])
     1.0
     """
-    (X,) = _check_samples({"X": X})
+    unit, (X,) = _check_samples({"X": X})
     X = X[np.sort(np.random.default_rng(0).permutation(X.shape[0])[:_SAMPLE])].astype(np.float64)
     if not sparse.issparse(X):
         X -= X.mean(axis=0)  # distances come from products, which lose a small spread around a large mean
     sums = pairwise_distances_chunked(X, reduce_func=lambda D, start: D.sum(axis=1), working_memory=16)
-    return float(sum(part.sum() for part in sums)) / X.shape[0] ** 2
+    return float(sum(part.sum() for part in sums)) / X.shape[0] ** 2 * unit
 
 
 def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array:
@@ -89,7 +92,7 @@ def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array
     >>> self_tuned([[0.0], [1.0]]).toarray()[0]
     array([0., 1.])
     """
-    (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
+    _, (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
     k = int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors
     found, lengths = _nearest_others(X, max(k, _SCALE_NEIGHBOUR))
     s = np.sqrt(lengths[:, :_SCALE_NEIGHBOUR].max(axis=1, initial=0.0))
@@ -106,7 +109,7 @@ def spanning_tree(X: ArrayLike) -> sparse.csr_array:
     >>> spanning_tree([[0.0], [1.0], [2.0]]).nnz
     4
     """
-    (X,) = _check_samples({"X": X})
+    _, (X,) = _check_samples({"X": X})
     shape = (X.shape[0], X.shape[0])
     found, lengths = _nearest_others(X, _TREE_NEIGHBOURS)
     pairs, lengths = np.stack([np.indices(found.shape)[0].ravel(), found.ravel()]), lengths.ravel()
@@ -128,7 +131,7 @@ def lle_weights(X: ArrayLike, n_neighbors: int = 5, reg: float = 1e-3) -> sparse
     >>> lle_weights([[0.0], [1.0], [2.0]], n_neighbors=2).toarray()[1]
     array([0.5, 0. , 0.5])
     """
-    (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, reg=reg)
+    _, (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors, reg=reg)
     found = _nearest_others(X, n_neighbors)[0]
     return _csr(found, _barycentric(X, X, found, reg), X.shape[0])
 
@@ -139,7 +142,7 @@ def lle_weights_in(X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 5, r
     >>> lle_weights_in([[1.0]], [[0.0], [2.0], [9.0]], n_neighbors=2).toarray()
     array([[0.5, 0.5, 0. ]])
     """
-    X, Y = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, reg=reg)
+    _, (X, Y) = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors, reg=reg)
     found = _nearest(X, Y, n_neighbors)
     return _csr(found, _barycentric(X, Y, found, reg), Y.shape[0])
 
@@ -189,7 +192,7 @@ def farthest(X: ArrayLike, n_distant: int = 5) -> sparse.csr_array:
     >>> farthest([[0.0], [1.0], [5.0]], n_distant=1).toarray()[0]
     array([0., 0., 1.])
     """
-    (X,) = _check_samples({"X": X}, n_neighbors=n_distant)
+    _, (X,) = _check_samples({"X": X}, n_neighbors=n_distant)
     n = X.shape[0]
     k = min(n_distant, n - 1)
     if k == 0:
@@ -204,8 +207,11 @@ def farthest(X: ArrayLike, n_distant: int = 5) -> sparse.csr_array:
     return A.maximum(A.T)
 
 
-def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> list[Matrix]:
-    """Check parameters and arrays of samples (by name); returns the arrays as 2-D floats, all CSR if one is sparse."""
+def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> tuple[float, list[Matrix]]:
+    """Check parameters and arrays of samples (by name); returns the arrays as 2-D floats, all CSR if one is sparse.
+
+    They are divided by the unit that comes first: 1, unless squares of their entries would leave the range of float32.
+    """
     for key, value in parameters.items():
         if not (allowed := _PARAMETERS[key]).test(value):
             raise ValueError(f"{key}={value!r} is not allowed: it must be {allowed.words}. Omit it for the default.")
@@ -216,7 +222,9 @@ def _check_samples(arrays: dict[str, ArrayLike], **parameters: object) -> list[M
             raise ValueError(f"{name} has shape {X.shape}, but samples must be in rows: pass shape (n >= 1, m >= 1).")
     if (new := rows[0].shape[1]) != (trained := rows[-1].shape[1]):
         raise ValueError(f"X_new has {new} columns, but X_train has {trained}: pass the same features to each.")
-    return [X if X.dtype in (np.float32, np.float64) else X.astype(np.float64) for X in rows]
+    rows = [X if X.dtype in (np.float32, np.float64) else X.astype(np.float64) for X in rows]
+    unit = ordinary_unit(max(float(max(X.max(), -X.min())) for X in rows), min(X.dtype for X in rows))
+    return unit, rows if unit == 1 else [X / X.dtype.type(unit) for X in rows]
 
 
 def _checked_matrix(A: ArrayLike, n: int, name: str, signed: bool) -> sparse.csr_array:

@@ -12,6 +12,8 @@ What is minimised over U, V >= 0, with ``KL(a|b) = sum a log(a/b) - a + b`` and 
 
     F = sum_i min_T { <T, M> - H(T)/lam + gamma KL(T1 | R_i) + gamma KL(T'1 | X_i) } + (gamma beta / 2) tr(U'LU)
 
+Components sum to 1: otherwise the last term could be had for nothing, by scaling U down and V up.
+
 Setting the derivative by T to zero gives ``T = (R/T1)^g exp(-lam M - 1) (X/T'1)^g`` with g = gamma lam, hence
 ``u = (R / K v)^e``, ``v = (X / K'u)^e``, e = g/(1 + g): the printed iteration, whose "-1" is the derivative of T log T
 (the relaxed loss of Frogner et al., NIPS 2015). By the envelope theorem dF/dR = gamma (1 - mass/R), which splits into
@@ -75,14 +77,17 @@ def check_metric(M: ArrayLike, m: int) -> Metric:
 
 
 class Kernel:
-    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric."""
+    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric.
 
-    def __init__(self, metric: Metric, lam: float) -> None:
+    For X and plans divided by `unit` it is K over that: ``T log T`` knows the unit of T. F is then divided, too.
+    """
+
+    def __init__(self, metric: Metric, lam: float, unit: float = 1.0) -> None:
         first, *others = metric
-        self.lam = lam
+        self.lam, shift = lam, float(np.log(unit))
         self.features = int(np.prod([len(axis) for axis in metric]))
-        self.reach = 1 + lam * sum(float(axis.max()) for axis in metric)  # largest -log K
-        self._logs = [-lam * first - 1.0, *(-lam * axis for axis in others)]
+        self.reach = 1 + lam * sum(float(axis.max()) for axis in metric) + abs(shift)  # largest |log K|
+        self._logs = [-lam * first - 1.0 - shift, *(-lam * axis for axis in others)]
         self._factors = [np.exp(log) for log in self._logs]
 
     def apply(self, A: Array) -> Array:
@@ -148,9 +153,12 @@ def objective(plan: Plan, X: Array, R: Array, gamma: float) -> float:
     return float(plan.cost.sum() + gamma * (special.kl_div(plan.mass, R).sum() + special.kl_div(plan.columns, X).sum()))
 
 
-def smoothness(U: Array, A: Sparse) -> float:
-    """``tr(U'LU)``, L = Deg - A, for a symmetric graph A (n x n). Scaling U down and V up lowers it for free."""
-    return float(np.vdot(U, np.asarray(A.sum(axis=1)).reshape(-1, 1) * U - A @ U))
+def smoothness(U: Array, A: Sparse) -> Array:
+    """The diagonal of ``U'LU``, L = Deg - A, for a symmetric graph A (n x n).
+
+    Scaling U down and V up would lower it for nothing: it is that of codes whose components sum to 1.
+    """
+    return np.asarray((U * (np.asarray(A.sum(axis=1)).reshape(-1, 1) * U - A @ U)).sum(axis=0))
 
 
 def pull(mass: Array, R: Array) -> Array:
@@ -173,9 +181,14 @@ def update_codes(
     return np.asarray(U * rule)
 
 
-def update_components(U: Array, V: Array, pull: Array) -> Array:
-    """``V (U' pull) / (U' 1)``; never raises F if `pull` is that of these codes (the published rule keeps the old)."""
-    return np.asarray(V * ratio(U.T @ pull, np.broadcast_to(U.sum(axis=0)[:, None], V.shape)))
+def update_components(U: Array, V: Array, pull: Array, bend: Array | float = 0.0) -> Array:
+    """``V (U' pull) / (U' 1)``; never raises F if `pull` is that of these codes (the published rule keeps the old).
+
+    `bend`, a number for every component of sum 1, multiplies half the square of its sum in F: it is bounded as in
+    `update_codes`.
+    """
+    gain, loss = U.T @ pull, np.broadcast_to(U.sum(axis=0)[:, None], V.shape)
+    return np.asarray(V * ratio(2 * gain, loss + np.sqrt(loss**2 + 4 * np.reshape(bend, (-1, 1)) * gain)))
 
 
 def normalize(U: Array, V: Array) -> tuple[Array, Array]:

@@ -6,11 +6,9 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from dspnmf.backends.chunk_facts import ChunkFacts
+from dspnmf.backends.chunk_facts import ChunkFacts, ordinary_unit
 from dspnmf.backends.protocol import Backend, Capability
 from dspnmf.backends.row_model import X_BLOCK, Block
-
-ORDINARY = 2.0**40  # sizes up to this, and down to its inverse, have squares that float32 holds
 
 
 def _refusal(capability: Capability) -> Any:
@@ -47,7 +45,7 @@ class BaseData:
 
     def of_ordinary_size(self, scale: float) -> Self:
         """Itself, or a copy divided by `scale` where squares of numbers of that size leave the range of float32."""
-        unit = 1.0 if 1 / ORDINARY <= scale <= ORDINARY else scale
+        unit = ordinary_unit(scale, self.dtype)
         return self if unit == self.unit else self._divided(unit)
 
     def _divided(self, unit: float) -> Self:

@@ -14,11 +14,21 @@ from dspnmf._threads import spread
 from dspnmf._typing import Matrix
 from dspnmf.backends.norms import read_only
 
+ORDINARY = 2.0**40  # sizes up to this, and down to its inverse, have squares that float32 holds
+
 
 def unit_near(size: float, dtype: np.dtype[Any]) -> float:
     """The power of two nearest to a size, among those the type holds; 1 where there is no size."""
+    if not size > 0:
+        return 1.0
     known = np.finfo(dtype)
-    return float(2.0 ** np.clip(np.round(np.log2(size)), known.minexp - known.nmant, known.maxexp - 1)) if size > 0 else 1.0
+    return float(2.0 ** np.clip(np.round(np.log2(size)), known.minexp - known.nmant, known.maxexp - 1))
+
+
+def ordinary_unit(size: float, dtype: np.dtype[Any]) -> float:
+    """1, or a unit near `size` where squares of such numbers leave the range of float32."""
+    ordinary = size == 0 or 1 / ORDINARY <= size <= ORDINARY
+    return 1.0 if ordinary else unit_near(size, dtype)
 
 
 @dataclass(frozen=True)

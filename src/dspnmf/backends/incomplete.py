@@ -107,16 +107,26 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
         Vt, own = adopt(completion.Vt), adopt(completion.weight * completion.Vt)
         goal, filled = adopt(model.M) - own, Vt * self.scale
         self._cells.fill(completion.column_means)
-        for _ in range(_GOALS if fetch([abs(goal).max()])[0] > 0 else 1):
-            tied = Ties(self._cells.pull(goal / self.scale))
-            self.begin(super().solve(RowModel(model.S, own), tied))
-            for _ in range(_ROUNDS):
-                before = self.codes
-                self._cells.complete(before, filled, False)
-                self.begin(super().solve(RowModel(model.S, own), tied))
-                change, size = fetch([abs(self.codes - before).max(), abs(self.codes).max()])
-                if change <= _SETTLED[self.dtype.itemsize] * size:
-                    break
+        codes, last = self._new_codes_of_a_goal(model.S, own, goal, filled), np.inf
+        for _ in range(_GOALS - 1 if fetch([abs(goal).max()])[0] > 0 else 0):
+            renewed = self._new_codes_of_a_goal(model.S, own, goal, filled)
+            change, size = fetch([abs(renewed - codes).max(), abs(codes).max()])
+            if change > min(last, size):  # codes and goal drive each other away: a model that has not converged
+                break
+            codes, last = renewed, change
+        return codes
+
+    def _new_codes_of_a_goal(self, S: SmallArray, own: SmallArray, goal: SmallArray, filled: SmallArray) -> Codes:
+        """Codes of new rows whose goal is that of the cells as they are now; the cells are completed by them."""
+        tied = Ties(self._cells.pull(goal / self.scale))
+        self.begin(super().solve(RowModel(S, own), tied))
+        for _ in range(_ROUNDS):
+            before = self.codes
+            self._cells.complete(before, filled, False)
+            self.begin(super().solve(RowModel(S, own), tied))
+            change, size = self.small.fetch([abs(self.codes - before).max(), abs(self.codes).max()])
+            if change <= _SETTLED[self.dtype.itemsize] * size:
+                break
         return self.codes
 
 

@@ -62,9 +62,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def scaled(self, codes: Array, factors: Array | float) -> Array:
         """Codes times a number, or a number for every component, in place."""
-        factors = np.asarray(factors).astype(codes.dtype)
-        for group in self._groups():
-            codes[group] *= factors
+        for group in self._groups():  # multiplied in float64: a factor alone may leave the range of float32
+            np.multiply(codes[group], np.asarray(factors, np.float64), out=codes[group], casting="same_kind")
         return codes
 
     def save_codes(self, codes: Array | None = None) -> Iterator[Array]:

@@ -29,7 +29,7 @@ from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
 from dspnmf.backends import backend_for
-from dspnmf.backends.chunk_facts import unit_near
+from dspnmf.backends.chunk_facts import ordinary_unit, unit_near
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
 from dspnmf.estimators.parameters import log_line, parameter
@@ -71,7 +71,7 @@ class Problem(NamedTuple):
 
     def for_user(self, value: float) -> float:
         """A value of the objective in the user's unit; infinite where that has no number for it."""
-        return value * self.unit if value > 0 else 0.0  # below 0 is rounding
+        return value * self.unit if value else 0.0
 
 
 @dataclass(eq=False, repr=False)
@@ -259,8 +259,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
-            Vt[:m] = H.T * (problem.code / problem.scale)
-            return np.array(W / problem.code, dtype=rows.dtype, order="C"), Vt
+            size = ordinary_unit(
+                float(W.max()) / problem.code, rows.dtype
+            )  # codes out of range are scaled, V with them
+            Vt[:m] = H.T * (problem.code / problem.scale * size)
+            return np.array(W / problem.code / size, dtype=rows.dtype, order="C"), Vt
         if init == "random":
             U = rows.draw(drawn)
         else:
@@ -360,7 +363,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
             "objective_": problem.for_user(value),
-            "objective_history_": np.array([problem.for_user(h) for h in run.history]),
+            "objective_history_": np.array([problem.for_user(max(h, 0.0)) for h in run.history]),
             **self._errors(values, problem, s),
             **self._learned(problem, run),
         }

@@ -121,7 +121,6 @@ class ComponentFactorization(Factorization):
         return self._components(problem, s)[1]
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
-        rows = problem.rows
         components, unit = self._components(problem, run.state)
         others = [Vt[: self.n_features_in_].T for Vt in (run.state.Vt, *run.others)]
         learned = {

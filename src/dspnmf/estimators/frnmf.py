@@ -12,6 +12,7 @@ from scipy import sparse
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike, Codes, SmallArray
 from dspnmf._validation import FLAG, number, whole
+from dspnmf.backends.chunk_facts import ORDINARY
 from dspnmf.backends.protocol import Capability, Data, Rows
 from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, Start
 from dspnmf.estimators.checkpoint import Run
@@ -46,7 +47,7 @@ class AuthorsRule(Update):
         """Advance by one iteration."""
         X, U, V = self._X, self._U, self._V
         gain = U.T @ X + 2 * self._alpha * self._lam * (V @ X.T) @ X
-        V *= ratio(gain, (U.T @ U) @ V + self._alpha * self._lam**2 * (V @ V.T) @ V)
+        V *= ratio(gain, (U.T @ U) @ V + self._alpha * self._lam * self._lam * (V @ V.T) @ V)
         V /= np.maximum(V.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         U *= ratio(ratio(X, U @ V) @ V.T, np.broadcast_to(V.sum(axis=1), U.shape))
         return self._reached(rows, objective)
@@ -131,10 +132,16 @@ class FRNMF(ComponentFactorization):
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
         if self.solver != "paper":
             return super()._start(problem, given, rng)
-        (m, n), k = problem.data.shape, self.n_components
-        U, V = (rng.random_sample((n, k)), rng.random_sample((k, m))) if given[0] is None else (given[1].T, given[0].T)
-        codes = np.array(V.T / problem.code, dtype=problem.rows.dtype, order="C")
-        return codes, np.array(U, np.float64) * (problem.code / problem.scale)
+        (m, n), k, root = problem.data.shape, self.n_components, float(np.sqrt(self._rule_lam(problem)))
+        if given[0] is None:
+            U, V = rng.random_sample((n, k)) / np.sqrt(self.lam), rng.random_sample((k, m)) * root
+        else:
+            U, V = given[1].T * (problem.code / problem.scale), given[0].T / problem.code
+        return np.array(V.T, dtype=problem.rows.dtype, order="C"), np.array(U, np.float64)
+
+    def _rule_lam(self, problem: Problem) -> float:
+        """The lam of X in the solver's unit; where X is of extreme size, components sum to 1 in another unit."""
+        return float(np.clip(self.lam / problem.scale / problem.scale, 1 / ORDINARY, ORDINARY))
 
     def _update(self, problem: Problem) -> Update:
         if self.solver != "paper":
@@ -142,8 +149,8 @@ class FRNMF(ComponentFactorization):
         X = problem.details["samples"].on_host()
         if sparse.issparse(X):
             raise ValueError(_validation.DENSE_ONLY)
-        scale = problem.scale
-        return AuthorsRule(X.astype(np.float64) / problem.rows.scale, self.alpha * scale**2, self.lam / scale**2)
+        alpha = self.alpha * problem.scale * problem.scale
+        return AuthorsRule(X.astype(np.float64) / problem.rows.scale, alpha, self._rule_lam(problem))
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         """Components are the codes of the features; samples pose plain least-squares problems to them."""
@@ -165,7 +172,7 @@ class FRNMF(ComponentFactorization):
         state: TransformState = attributes["_transform_state"]
         rows, codes = self._codes(problem.details["samples"], state)
         rows.begin(codes)
-        error2, history = rows.residual2(state.pull) or 0.0, attributes["objective_history_"]
+        error2, history = rows.residual2(state.pull / state.unit) or 0.0, attributes["objective_history_"]
         root = attributes["structure_err_"] / problem.scale / problem.scale
         weights = problem.objective.weights
         reached = problem.for_user(weights["reconstruction"] * error2 + weights["structure"] * root * root)

@@ -88,9 +88,8 @@ class GraphFactorization(ComponentFactorization):
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The reconstruction by components at unit length, and the training rows new ones are tied to."""
         components, _ = self._components(problem, run.state)
-        training = self._training_rows(problem, run)
-        training = replace(training, codes=(training.codes * self._lengths(problem, run.state)).astype(problem.rows.dtype))
-        unit = np.full(len(components), problem.code)
+        training, unit = self._training_rows(problem, run), np.full(len(components), problem.code)
+        training.codes[:] *= self._lengths(problem, run.state)
         pull = np.ascontiguousarray(components.T)
         return {"unit": unit, "curvature": components @ components.T, "pull": pull, "training": training}
 

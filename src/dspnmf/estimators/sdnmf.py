@@ -63,8 +63,12 @@ class TransportRule(Update):
         """Codes, components, transport."""
         pull = sinkhorn.pull(self._plan.mass, U @ V)
         U = sinkhorn.update_codes(U, V, pull, self.graph, self.beta, guaranteed=self.warm)
-        if not self.fixed:
-            V = sinkhorn.update_components(U, V, sinkhorn.pull(self._plan.mass, U @ V) if self.warm else pull)
+        if self.warm and not self.fixed:
+            bend = 0.0 if self.graph is None else self.beta * np.maximum(sinkhorn.smoothness(U, self.graph), 0.0)
+            V = sinkhorn.update_components(U, V, sinkhorn.pull(self._plan.mass, U @ V), bend)
+            U, V = sinkhorn.normalize(U, V)
+        elif not self.fixed:
+            V = sinkhorn.update_components(U, V, pull)
         last = self._plan.log_u if self.warm else None
         self._plan = sinkhorn.transport(self.X, U @ V, self.kernel, self.gamma, self.steps, last)
         return U, V
@@ -72,7 +76,8 @@ class TransportRule(Update):
     def _reached(self, rows: Rows, U: Array, V: Array) -> tuple[float, State]:
         value = sinkhorn.objective(self._plan, self.X, U @ V, self.gamma)
         if self.graph is not None:
-            value += self.gamma * self.beta / 2 * sinkhorn.smoothness(U, self.graph)
+            smoothness = sinkhorn.smoothness(sinkhorn.normalize(U, V)[0], self.graph)
+            value += self.gamma * self.beta / 2 * float(smoothness.sum())
         rows.begin(U)
         return value, State(np.ascontiguousarray(V.T), *rows.sums())
 
@@ -154,13 +159,14 @@ class SDNMF(ComponentFactorization):
             own = not isinstance(self.graph, str)
             graph = graphs.check_graph(self.graph, len(X), name="graph") if own else graphs.knn(X, self.n_neighbors)
         double = data.as_float64()
-        objective = Objective({"reconstruction": Reconstruction(double.norm2(1.0))}, {"reconstruction": 1.0})
-        rows = double.rows(self.n_components, 1.0)
-        return Problem(data, rows, objective, 1.0, 1.0, details={"rule": self._rule(data, graph)})
+        objective = Objective({"reconstruction": Reconstruction(double.norm2(data.unit))}, {"reconstruction": 1.0})
+        rows, unit = double.rows(self.n_components, data.unit), data.unit
+        return Problem(data, rows, objective, unit, unit, details={"rule": self._rule(data, graph)})
 
     def _rule(self, data: Data, graph: Sparse | None, *, fixed: bool = False) -> TransportRule:
-        kernel, warm = sinkhorn.Kernel(self._ground(data.shape[1]), float(self.lam)), self.solver == "auto"
-        return TransportRule(_dense(data), kernel, graph, self.gamma, self.beta, self.sinkhorn_steps, warm, fixed)
+        kernel = sinkhorn.Kernel(self._ground(data.shape[1]), float(self.lam), data.unit)
+        beta, warm = self.beta * data.unit, self.solver == "auto"
+        return TransportRule(_dense(data), kernel, graph, self.gamma, beta, self.sinkhorn_steps, warm, fixed)
 
     def _checked_start(self, given: Start, data: Data) -> Start:
         """W and H, if they are given, are the start."""
@@ -172,6 +178,8 @@ class SDNMF(ComponentFactorization):
         (n, m), k, (W, H) = problem.data.shape, self.n_components, given
         if W is None:
             W, H = rng.random_sample((n, k)), rng.random_sample((k, m))
+        elif problem.code != 1:
+            W = W / problem.code
         U, V = sinkhorn.normalize(np.array(W, np.float64), np.array(H, np.float64))
         return U, V.T
 
@@ -182,15 +190,15 @@ class SDNMF(ComponentFactorization):
     def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
         """Components that sum to 1."""
         total, V = sinkhorn.normalize(np.ones((1, problem.rows.k)), np.ascontiguousarray(s.Vt.T))
-        return V.astype(problem.data.dtype), total[0]
+        return V.astype(problem.data.dtype), total[0] * problem.code
 
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         return {
             "n_components_": problem.rows.k,
             "n_iter_": len(run.history) - 1,
-            "objective_": run.history[-1],
-            "objective_history_": np.array(run.history),
-            "reconstruction_err_": float(np.sqrt(problem.rows.residual2(run.state.Vt) or 0.0)),
+            "objective_": problem.for_user(run.history[-1]),
+            "objective_history_": np.array([problem.for_user(h) for h in run.history]),
+            "reconstruction_err_": float(np.sqrt(problem.rows.residual2(run.state.Vt) or 0.0)) * problem.scale,
             **self._learned(problem, run),
         }
 
@@ -200,13 +208,14 @@ class SDNMF(ComponentFactorization):
 
     def _codes(self, data: Data, state: TransformState | None = None) -> tuple[Rows, Codes]:
         """`max_iter` iterations of the rule with the components held fixed, every row on its own."""
+        data = data.of_ordinary_size(self._transform_state.scale)
         V, X = self.components_.astype(np.float64), _dense(data)
         rule = self._rule(data, None, fixed=True)
         U = np.repeat((X.sum(axis=1, dtype=np.float64)[:, None] + 1e-12) / len(V), len(V), axis=1)
         rule.start(U, V)
         for _ in range(self.max_iter):
             U, _ = rule.step(U, V)
-        return data.rows(len(V), 1.0), U.astype(data.dtype)
+        return data.rows(len(V), data.unit), (U * data.unit).astype(data.dtype)
 
     def _ground(self, m: int) -> sinkhorn.Metric:
         """The ground metric between m features."""

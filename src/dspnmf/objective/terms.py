@@ -102,7 +102,10 @@ class Reconstruction:
 
     def _crowded(self, A: SmallArray) -> SmallArray:
         """A with its off-diagonal entries weighing 1 + overlap."""
-        return A if self.overlap == 0 else (1 + self.overlap) * A - self.overlap * diagonal_matrix(A.diagonal())
+        if self.overlap == 0:
+            return A
+        own = diagonal_matrix(A.diagonal())
+        return (1 + self.overlap) * (A - own) + own
 
 
 @dataclass(frozen=True)

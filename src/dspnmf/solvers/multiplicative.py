@@ -68,9 +68,17 @@ class Multiplicative(Update):
         """Advance by one iteration."""
         derived = self.published or objective
         model = derived.model(s)
-        quartic = (model.coupling * s.Q).astype(rows.dtype)
-        quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
-        sums = mapped(rows)(lambda U, c, push: U * self.factor(U @ quartic, U @ quadratic + push, c), model)
+        with np.errstate(over="ignore"):
+            quartic = (model.coupling * s.Q).astype(rows.dtype)
+            quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
+        if not (np.isfinite(quartic).all() and np.isfinite(quadratic).all()):  # the rule has left the range: it ends
+            return objective.value(s), s
+        most = rows.dtype.type(2.0 ** (np.finfo(rows.dtype).maxexp // 4 - 1))  # its fourth power is a number, too
+
+        def rule(U: Array, c: Array, push: Array) -> Array:
+            return np.minimum(U * self.factor(U @ quartic, U @ quadratic + push, c), most)
+
+        sums = mapped(rows)(rule, model)
         new = s.with_sums(*sums)
         Vt = s.Vt
         for term in derived.with_components:

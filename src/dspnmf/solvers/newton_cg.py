@@ -51,13 +51,15 @@ class NewtonCG:
     def _conjugate_gradients(
         self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray
     ) -> None:
-        where, inverse = rows.small.where, rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
+        where, eps = rows.small.where, float(np.finfo(rows.dtype).eps)
+        inverse = rows.preconditioner(model, eps**0.5)
         along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
         start, alpha, beta, going = along.slope, 0.0, 0.0, True
         for step in range(steps):
             curvature = _curvature(along, model) - (beta * along.slope / alpha if step else 0.0)
-            going = (along.slope > reduction**2 * start) & (curvature > 0) & going
+            bent = curvature > eps * along.slope  # otherwise a step has no end, or only rounding for one
+            going = (along.slope > reduction**2 * start) & bent & going
             if rows.small.over(going):
                 break
             alpha, before = where(going, along.slope / curvature, 0.0), along.slope
