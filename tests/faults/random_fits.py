@@ -532,15 +532,9 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     for what, (given, exact, power) in numbers.items():
         if np.isnan(given):
             yield f"{what}: NaN", ""
-        elif exact is not None:
-            gap = abs(np.longdouble(given) ** power - exact.value)
-            overflow = exact.value > np.longdouble(LARGEST) ** power and np.isposinf(given)
-            if not overflow and not gap <= AGREES[dtype] * exact.size + np.longdouble(SMALLEST) ** power:
-                root = 1 / np.longdouble(power)
-                yield (
-                    f"{what}: not the formula",
-                    f"{given:.6e}, not {exact.value**root:.6e} (of {exact.size**root:.2e})",
-                )
+        elif exact is not None and not _agrees(np.longdouble(given) ** power, exact, AGREES[dtype], power):
+            root = 1 / np.longdouble(power)
+            yield f"{what}: not the formula", f"{given:.6e}, not {exact.value**root:.6e} (of {exact.size**root:.2e})"
     if true.lowest is not None and not model.objective_ >= true.lowest:
         yield "objective_: below its minimum", f"{model.objective_:.6e}, at least {true.lowest:.6e}"
     if not np.isfinite(history).all():
@@ -548,6 +542,13 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
             yield "objective_history_: not finite", f"{history}"
         return
     yield from _rises(case, history, true)
+
+
+def _agrees(given: np.longdouble, exact: Sum, tolerance: float, power: int) -> bool:
+    """Whether a number (raised to a power) is the documented one, or infinite where that is too large for float64."""
+    if exact.value > np.longdouble(LARGEST) ** power:
+        return bool(np.isposinf(given))
+    return bool(abs(given - exact.value) <= tolerance * exact.size + np.longdouble(SMALLEST) ** power)
 
 
 def _rises(case: Case, history: Dense, true: Documented) -> Iterable[tuple[str, str]]:
