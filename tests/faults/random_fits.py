@@ -291,6 +291,11 @@ class Sum(NamedTuple):
 NOTHING = Sum(np.longdouble(0), np.longdouble(0))
 
 
+def positive(value: np.longdouble) -> Sum:
+    """A sum of positive numbers."""
+    return Sum(value, value)
+
+
 def distance2(A: Dense, B: Dense) -> Sum:
     """``||A - B||^2``."""
     return Sum(np.square(A - B).sum(), np.square(A).sum() + np.square(B).sum())
@@ -313,14 +318,14 @@ def in_unit(X: Matrix) -> Matrix:
     return X * X.dtype.type(2.0 ** -np.round(np.log2(largest))) if largest > 0 else X
 
 
-@dataclass(frozen=True)
-class Documented:
-    """The numbers a fit documents; None where they do not follow from what it returns."""
+class Documented(NamedTuple):
+    """The numbers a fit documents; None where there is none, or where it does not follow from what the fit returns."""
 
-    objective: Sum | None
+    objective: Sum
     reconstruction: Sum | None
     structure: Sum | None
-    lowest: np.longdouble | None = None  # a bound of the objective from below, where only that follows
+    exact: bool = True  # whether `objective` is known; otherwise it shows the size only
+    lowest: np.longdouble | None = None  # a bound of the objective from below, where only that is known
 
 
 def documented(case: Case, model: Any, Z: Dense) -> Documented:
@@ -333,41 +338,41 @@ def documented(case: Case, model: Any, Z: Dense) -> Documented:
     V = long(model.components_)
     known = ~np.isnan(X)
     reconstruction = distance2(np.where(known, X, 0), np.where(known, U @ V, 0))
-    structure, others = None, NOTHING
+    if case.name == "SDNMF":
+        return _transport(case, U, V, reconstruction)
+    structure, others = _other_terms(case, model, np.nan_to_num(X), U, V)
+    objective, exact = reconstruction.times(at.get("reconstruction_weight", 1.0)) + others, True
+    if not known.all() and structure is not None:  # the rows whose similarities were the goal are not returned
+        structure, exact = None, at["alpha"] == 0
+    if at.get("normalize"):  # the numbers are those of the factors before it; FRNMF finds codes anew
+        structure, exact = None, exact and others.size == 0 and case.name != "FRNMF"
+    return Documented(objective, reconstruction, structure, exact)
+
+
+def _other_terms(case: Case, model: Any, X: Dense, U: Dense, V: Dense) -> tuple[Sum | None, Sum]:
+    """The similarity term without its weight, where there is one; and all terms but the reconstruction."""
+    at, structure, others = case.parameters, None, NOTHING
     if case.name == "DSPNMF":
-        target = similarity(case, X)
-        structure = distance2(target, np.longdouble(at["lam"]) * (U @ U.T))
-        others = structure.times(at["alpha"]) + labels(case, model, U).times(at.get("label_weight", 0.0))
+        structure = distance2(similarity(case, X), np.longdouble(at["lam"]) * (U @ U.T))
+        others = structure.times(at["alpha"]) + labels(case, model, U)
     elif case.name == "FRNMF":
         structure = distance2(X.T @ X, np.longdouble(at["lam"]) * (V.T @ V))
         others = structure.times(at["alpha"])
     elif case.name == "NSNMF":
         A = at["graph"] if "graph" in at else graphs.spanning_tree(in_unit(case.X))
-        structure = distance2(long(A), U @ U.T)
-        ridge = np.square(U).sum() + np.square(V).sum()
-        weighed = reconstruction.times(at["reconstruction_weight"] - 1.0)
-        others = structure.times(at["alpha"]) + Sum(ridge, ridge).times(at["gamma"]) + weighed
+        structure, ridge = distance2(long(A), U @ U.T), positive(np.square(U).sum() + np.square(V).sum())
+        others = structure.times(at["alpha"]) + ridge.times(at["gamma"])
     elif case.name == "NPNMF":
         R = long(graphs.lle_weights(in_unit(case.X), at["n_neighbors"], at["reg"]))
         others = distance2(U, R @ U).times(at["mu"])
     elif case.name in ("GNMF", "GDNMF", "SPNMF"):
         degrees, A = graphs.laplacian(neighbour_graph(case), at["normalized_laplacian"])
-        others = smoothness(U, long(degrees), long(A)).times(at["beta"])
-        others += labels(case, model, U).times(at.get("label_weight", 0.0))
-        if case.name == "SPNMF":
-            far = long(graphs.farthest(in_unit(case.X), at["n_distant"]))
-            shared = (U.T @ U) * (V @ V.T)
-            repulsion, overlap = np.sum(U * (far @ U)), shared.sum() - np.trace(shared)
-            others += Sum(repulsion, repulsion).times(at["repulsion"]) + Sum(overlap, overlap).times(at["overlap"])
-    elif case.name == "SDNMF":
-        return _transport(case, U, V, reconstruction)
-    changed = case.parameters.get("normalize") and others.size > 0  # these numbers are those of the factors before it
-    if not known.all() and structure is not None:  # the rows whose similarities were the goal are not returned
-        structure, changed = None, at["alpha"] > 0
-    if at.get("normalize"):
-        structure = None
-        changed = changed or case.name == "FRNMF"  # codes are found anew
-    return Documented(None if changed else reconstruction + others, reconstruction, structure)
+        others = smoothness(U, long(degrees), long(A)).times(at["beta"]) + labels(case, model, U)
+    if case.name == "SPNMF":
+        far, shared = long(graphs.farthest(in_unit(case.X), at["n_distant"])), (U.T @ U) * (V @ V.T)
+        others += positive(np.sum(U * (far @ U))).times(at["repulsion"])
+        others += positive(shared.sum() - np.trace(shared)).times(at["overlap"])
+    return structure, others
 
 
 def similarity(case: Case, X: Dense) -> Dense:
@@ -382,7 +387,7 @@ def similarity(case: Case, X: Dense) -> Dense:
     if kind == "cosine":
         length = np.sqrt(np.square(X).sum(axis=1, keepdims=True))
         X = X / np.where(length > 0, length, 1)
-    return np.nan_to_num(X) @ np.nan_to_num(X).T
+    return X @ X.T
 
 
 def neighbour_graph(case: Case) -> sparse.csr_array:
@@ -396,12 +401,13 @@ def neighbour_graph(case: Case) -> sparse.csr_array:
 
 
 def labels(case: Case, model: Any, U: Dense) -> Sum:
-    """``||Y - UB||^2`` over the labelled rows."""
-    if case.y is None or case.parameters["label_weight"] == 0 or (case.y == -1).all():
+    """``label_weight ||Y - UB||^2`` over the labelled rows."""
+    weight = case.parameters.get("label_weight", 0.0)
+    if case.y is None or weight == 0 or (case.y == -1).all():
         return NOTHING
     known = case.y != -1
     Y = (case.y[known, None] == model.classes_).astype(np.longdouble)
-    return distance2(Y, U[known] @ long(model.label_components_))
+    return distance2(Y, U[known] @ long(model.label_components_)).times(weight)
 
 
 def _transport(case: Case, U: Dense, V: Dense, reconstruction: Sum) -> Documented:
@@ -416,7 +422,7 @@ def _transport(case: Case, U: Dense, V: Dense, reconstruction: Sum) -> Documente
     for x, r in zip(X, R, strict=True):
         if not (x.any() and r.any()):  # nothing to move
             cost = gamma * (x.sum() + r.sum())
-            total, dual = total + Sum(cost, cost), dual + cost
+            total, dual = total + positive(cost), dual + cost
             continue
         with np.errstate(divide="ignore"):
             log_x, log_r, log_u = np.log(x), np.log(r), np.full(m, -np.log(m))
@@ -439,7 +445,7 @@ def _transport(case: Case, U: Dense, V: Dense, reconstruction: Sum) -> Documente
         total, dual = total + graph, dual + graph.value
     if at["solver"] == "paper":
         return Documented(total, reconstruction, None)
-    return Documented(None, reconstruction, None, dual - AGREES[np.dtype(case.X.dtype)] * total.size)
+    return Documented(total, reconstruction, None, False, dual - AGREES[np.dtype(case.X.dtype)] * total.size)
 
 
 def _through(log_K: Dense, log_u: Dense) -> Dense:
@@ -524,7 +530,8 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     dtype, history = np.dtype(case.X.dtype), np.asarray(model.objective_history_, dtype=np.longdouble)
     if len(history) != model.n_iter_ + 1:
         yield "objective_history_: length", f"{len(history)} entries, {model.n_iter_} iterations"
-    numbers = {"objective_": (model.objective_, true.objective, 1), "history[-1]": (history[-1], true.objective, 1)}
+    objective = true.objective if true.exact else None
+    numbers = {"objective_": (model.objective_, objective, 1), "history[-1]": (history[-1], objective, 1)}
     if true.reconstruction is not None:
         numbers["reconstruction_err_"] = (model.reconstruction_err_, true.reconstruction, 2)
     if true.structure is not None:
@@ -538,7 +545,7 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     if true.lowest is not None and not model.objective_ >= true.lowest:
         yield "objective_: below its minimum", f"{model.objective_:.6e}, at least {true.lowest:.6e}"
     if not np.isfinite(history).all():
-        if true.objective is None or np.isnan(history).any() or true.objective.size < LARGEST:
+        if np.isnan(history).any() or true.objective.size < LARGEST:
             yield "objective_history_: not finite", f"{history}"
         return
     yield from _rises(case, history, true)
@@ -555,7 +562,7 @@ def _rises(case: Case, history: Dense, true: Documented) -> Iterable[tuple[str, 
     at = case.parameters
     if case.name in ("ONMF", "SDNMF") or at["solver"] in NO_PROMISE:
         return
-    size = true.objective.size if true.objective is not None else abs(history[0])
+    size = true.objective.size
     rise = np.diff(history) - ROUNDING[np.dtype(case.X.dtype)] * (size + np.abs(history[:-1])) - SMALLEST
     if at.get("missing") == "mask" and at.get("alpha", 0.0) > 0:  # goals are renewed after iterations 1, 2, 4, 8, ...
         renewed = np.arange(1, len(history))
