@@ -249,13 +249,23 @@ def _parameters(rng: Rng, name: str, X: Dense, k: int, unit: float) -> tuple[dic
         inits = ["nndsvd", "nndsvda", "nndsvdar"] if k <= min(n, m) else []
         chosen["init"] = str(rng.choice(["custom", *inits])) if rng.random() < 0.35 else "random"
     if chosen.get("init") == "custom" or (name == "SDNMF" and rng.random() < 0.2):
-        share = float(rng.choice([0.0, 0.5, 1.0]))  # of X's unit that is in W
-        W, H = rng.random((n, k)) * unit**share, rng.random((k, m)) * unit ** (1 - share)
+        size = _size_of_codes(rng, name, chosen, unit)
+        W, H = rng.random((n, k)) * size, rng.random((k, m)) * (unit / size)
         if rng.random() < 0.3:
             W, H = W * (rng.random(W.shape) < 0.8), H * (rng.random(H.shape) < 0.8)
-            W[0, 0], H[0, 0] = W[0, 0] or unit**share, H[0, 0] or unit ** (1 - share)
+            W[0, 0], H[0, 0] = size, unit / size
         start = {"W": W, "H": H}
     return chosen, y, start
+
+
+def _size_of_codes(rng: Rng, name: str, chosen: Mapping[str, Any], unit: float) -> float:
+    """A size for W that fits what codes are to preserve; where they are to preserve nothing, any share of X's unit."""
+    off, root = float(10 ** rng.uniform(-1, 1)), float(np.sqrt(chosen.get("lam", 1.0)))
+    if name == "DSPNMF":
+        return off / root * (unit if isinstance(chosen["similarity"], str) and chosen["similarity"] == "gram" else 1.0)
+    if name == "FRNMF":
+        return off * root
+    return off * (1.0 if name in ("NSNMF", "SDNMF") else unit ** float(rng.choice([0.0, 0.5, 1.0])))
 
 
 def _lam(rng: Rng) -> float:
@@ -289,6 +299,7 @@ class Sum(NamedTuple):
 
 
 NOTHING = Sum(np.longdouble(0), np.longdouble(0))
+GRAPH_UNIT = Sum(np.longdouble(0), np.longdouble(1e-30))  # weights of a graph are near 1: less than this is rounding
 
 
 def positive(value: np.longdouble) -> Sum:
@@ -333,11 +344,12 @@ def documented(case: Case, model: Any, Z: Dense) -> Documented:
     at, X, U = case.parameters, long(case.X), long(Z)
     if case.name == "SymNMF":
         A = at["graph"] if "graph" in at else graphs.self_tuned(in_unit(case.X), at["n_neighbors"])
-        fit = distance2(long(A), U @ U.T)
+        fit = distance2(long(A), U @ U.T) + GRAPH_UNIT
         return Documented(fit, None, fit)
     V = long(model.components_)
     known = ~np.isnan(X)
-    reconstruction = distance2(np.where(known, X, 0), np.where(known, U @ V, 0))
+    lost = np.longdouble(np.finfo(case.X.dtype).smallest_subnormal) * max(1, U.max()) * max(1, V.max()) * len(V)
+    reconstruction = distance2(np.where(known, X, 0), np.where(known, U @ V, 0)) + Sum(np.longdouble(0), lost**2)
     if case.name == "SDNMF":
         return _transport(case, U, V, reconstruction)
     structure, others = _other_terms(case, model, np.nan_to_num(X), U, V)
@@ -354,13 +366,14 @@ def _other_terms(case: Case, model: Any, X: Dense, U: Dense, V: Dense) -> tuple[
     at, structure, others = case.parameters, None, NOTHING
     if case.name == "DSPNMF":
         structure = distance2(similarity(case, X), np.longdouble(at["lam"]) * (U @ U.T))
+        structure += NOTHING if isinstance(at["similarity"], str) and at["similarity"] == "gram" else GRAPH_UNIT
         others = structure.times(at["alpha"]) + labels(case, model, U)
     elif case.name == "FRNMF":
         structure = distance2(X.T @ X, np.longdouble(at["lam"]) * (V.T @ V))
         others = structure.times(at["alpha"])
     elif case.name == "NSNMF":
         A = at["graph"] if "graph" in at else graphs.spanning_tree(in_unit(case.X))
-        structure, ridge = distance2(long(A), U @ U.T), positive(np.square(U).sum() + np.square(V).sum())
+        structure, ridge = distance2(long(A), U @ U.T) + GRAPH_UNIT, positive(np.square(U).sum() + np.square(V).sum())
         others = structure.times(at["alpha"]) + ridge.times(at["gamma"])
     elif case.name == "NPNMF":
         R = long(graphs.lle_weights(in_unit(case.X), at["n_neighbors"], at["reg"]))
@@ -479,6 +492,8 @@ def judge(case: Case) -> Verdict:
         failures += _not_a_factor(what, U, (rows.shape[0], k), case.X.dtype)
     if case.name != "SymNMF":
         failures += _not_a_factor("components_", model.components_, (k, case.X.shape[1]), case.X.dtype)
+    if hasattr(model, "label_components_"):
+        failures += _not_a_factor("label_components_", model.label_components_, (k, len(model.classes_)), np.float64)
     if any("finite" in what for what, _ in failures):
         return Verdict(failures)
     with warnings.catch_warnings():
