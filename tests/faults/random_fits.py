@@ -551,10 +551,11 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
         numbers["reconstruction_err_"] = (model.reconstruction_err_, true.reconstruction, 2)
     if true.structure is not None:
         numbers["structure_err_"] = (model.structure_err_, true.structure, 2)
+    nothing = 1e-30 * abs(history[0])  # of the size of the start
     for what, (given, exact, power) in numbers.items():
         if np.isnan(given):
             yield f"{what}: NaN", ""
-        elif exact is not None and not _agrees(np.longdouble(given) ** power, exact, AGREES[dtype], power):
+        elif exact is not None and not _agrees(np.longdouble(given), exact, power, AGREES[dtype], nothing):
             root = 1 / np.longdouble(power)
             yield f"{what}: not the formula", f"{given:.6e}, not {exact.value**root:.6e} (of {exact.size**root:.2e})"
     if true.lowest is not None and not model.objective_ >= true.lowest:
@@ -566,19 +567,22 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     yield from _rises(case, history, true)
 
 
-def _agrees(given: np.longdouble, exact: Sum, tolerance: float, power: int) -> bool:
-    """Whether a number (raised to a power) is the documented one, or infinite where that is too large for float64."""
+def _agrees(given: np.longdouble, exact: Sum, power: int, tolerance: float, nothing: np.longdouble) -> bool:
+    """Whether a number, raised to a power, is the documented one; infinite where that is too large for float64."""
     if exact.value > np.longdouble(LARGEST) ** power:
         return bool(np.isposinf(given))
-    return bool(abs(given - exact.value) <= tolerance * exact.size + np.longdouble(SMALLEST) ** power)
+    gap = abs(given**power - exact.value)
+    return bool(
+        gap <= tolerance * exact.size + (nothing if np.isfinite(nothing) else 0) + np.longdouble(SMALLEST) ** power
+    )
 
 
 def _rises(case: Case, history: Dense, true: Documented) -> Iterable[tuple[str, str]]:
     at = case.parameters
     if case.name in ("ONMF", "SDNMF") or at["solver"] in NO_PROMISE:
         return
-    size = true.objective.size
-    rise = np.diff(history) - ROUNDING[np.dtype(case.X.dtype)] * (size + np.abs(history[:-1])) - SMALLEST
+    size = true.objective.size + np.abs(history).max()  # sums that run on from the start keep its rounding
+    rise = np.diff(history) - ROUNDING[np.dtype(case.X.dtype)] * size - SMALLEST
     if at.get("missing") == "mask" and at.get("alpha", 0.0) > 0:  # goals are renewed after iterations 1, 2, 4, 8, ...
         renewed = np.arange(1, len(history))
         rise[renewed & (renewed - 1) == 0] = 0
