@@ -546,35 +546,33 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     if len(history) != model.n_iter_ + 1:
         yield "objective_history_: length", f"{len(history)} entries, {model.n_iter_} iterations"
     objective = true.objective if true.exact else None
+    if objective is not None and np.isfinite(history[0]):  # less than 1e-30 of the start is nothing
+        objective += Sum(np.longdouble(0), 1e-24 * abs(history[0]))
     numbers = {"objective_": (model.objective_, objective, 1), "history[-1]": (history[-1], objective, 1)}
     if true.reconstruction is not None:
         numbers["reconstruction_err_"] = (model.reconstruction_err_, true.reconstruction, 2)
     if true.structure is not None:
         numbers["structure_err_"] = (model.structure_err_, true.structure, 2)
-    nothing = 1e-30 * abs(history[0])  # of the size of the start
     for what, (given, exact, power) in numbers.items():
         if np.isnan(given):
             yield f"{what}: NaN", ""
-        elif exact is not None and not _agrees(np.longdouble(given), exact, power, AGREES[dtype], nothing):
+        elif exact is not None and not _agrees(np.longdouble(given), exact, power, AGREES[dtype]):
             root = 1 / np.longdouble(power)
             yield f"{what}: not the formula", f"{given:.6e}, not {exact.value**root:.6e} (of {exact.size**root:.2e})"
     if true.lowest is not None and not model.objective_ >= true.lowest:
         yield "objective_: below its minimum", f"{model.objective_:.6e}, at least {true.lowest:.6e}"
     if not np.isfinite(history).all():
-        if np.isnan(history).any() or true.objective.size < LARGEST:
+        if not (history > -np.inf).all() or true.objective.size < LARGEST:
             yield "objective_history_: not finite", f"{history}"
         return
     yield from _rises(case, history, true)
 
 
-def _agrees(given: np.longdouble, exact: Sum, power: int, tolerance: float, nothing: np.longdouble) -> bool:
+def _agrees(given: np.longdouble, exact: Sum, power: int, tolerance: float) -> bool:
     """Whether a number, raised to a power, is the documented one; infinite where that is too large for float64."""
     if exact.value > np.longdouble(LARGEST) ** power:
         return bool(np.isposinf(given))
-    gap = abs(given**power - exact.value)
-    return bool(
-        gap <= tolerance * exact.size + (nothing if np.isfinite(nothing) else 0) + np.longdouble(SMALLEST) ** power
-    )
+    return bool(abs(given**power - exact.value) <= tolerance * exact.size + np.longdouble(SMALLEST) ** power)
 
 
 def _rises(case: Case, history: Dense, true: Documented) -> Iterable[tuple[str, str]]:
