@@ -223,8 +223,8 @@ def _parameters(rng: Rng, name: str, X: Dense, k: int, unit: float) -> tuple[dic
         chosen |= {
             "alpha": _weight(rng, natural=unit**2),
             "reconstruction_weight": _weight(rng, natural=unit**-2) or 1.0,
-            "gamma": _weight(rng, natural=unit**2, usual=0.1),
         }
+        chosen["gamma"] = _weight(rng, natural=chosen["reconstruction_weight"], usual=0.1)
         if rng.random() < 0.1:
             chosen["graph"] = _graph(rng, n)
     elif name == "SymNMF":
@@ -561,8 +561,9 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
             yield f"{what}: not the formula", f"{given:.6e}, not {exact.value**root:.6e} (of {exact.size**root:.2e})"
     if true.lowest is not None and not model.objective_ >= true.lowest:
         yield "objective_: below its minimum", f"{model.objective_:.6e}, at least {true.lowest:.6e}"
-    if not np.isfinite(history).all():
-        if not (history > -np.inf).all() or true.objective.size < LARGEST:
+    if not np.isfinite(history).all():  # published rules may go beyond what float64 holds, and come back
+        allowed = case.parameters.get("solver") in NO_PROMISE or true.objective.size > LARGEST
+        if not (history > -np.inf).all() or not allowed:
             yield "objective_history_: not finite", f"{history}"
         return
     yield from _rises(case, history, true)
