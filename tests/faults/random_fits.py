@@ -625,15 +625,25 @@ def study(seeds: Sequence[int], jobs: int = 1) -> Study:
         verdicts = [v for part in Parallel(n_jobs=jobs)(delayed(_verdicts)(part) for part in parts) for v in part]
     result = Study(len(seeds), defaultdict(list), defaultdict(list))
     for seed, verdict in zip(seeds, verdicts, strict=True):
-        for what, detail in dict(verdict.failures).items():
-            result.failures[draw(seed).name, what].append((draw(seed), detail))
-        if verdict.refusal is not None:
-            result.refusals[verdict.refusal].append(draw(seed))
+        if verdict.failures or verdict.refusal:
+            one = draw(seed)
+            for what, detail in dict(verdict.failures).items():
+                result.failures[one.name, what].append((one, detail))
+            if verdict.refusal is not None:
+                result.refusals[verdict.refusal].append(one)
     return result
 
 
 def _verdicts(seeds: Sequence[int]) -> list[Verdict]:
     return [judge(draw(seed)) for seed in seeds]
+
+
+def case(seed: int) -> str:
+    """One case and its judgement, to read."""
+    one = draw(seed)
+    verdict = judge(one)
+    lines = [str(one), *(f"  {what}: {detail}" for what, detail in verdict.failures)]
+    return "\n".join(lines + [f"  refused: {verdict.refusal}"] * (verdict.refusal is not None))
 
 
 def main() -> None:
@@ -642,13 +652,8 @@ def main() -> None:
     for option, default in (("--first", 0), ("--count", 300), ("--jobs", 1), ("--show", None)):
         parser.add_argument(option, type=int, default=default)
     given = parser.parse_args()
-    if given.show is not None:
-        case = draw(given.show)
-        verdict = judge(case)
-        lines = [str(case), *(f"  {what}: {detail}" for what, detail in verdict.failures)]
-        sys.stdout.write("\n".join(lines + [f"  refused: {verdict.refusal}"] * (verdict.refusal is not None)) + "\n")
-    else:
-        sys.stdout.write(f"{study(range(given.first, given.first + given.count), given.jobs)}\n")
+    seeds = range(given.first, given.first + given.count)
+    sys.stdout.write(f"{study(seeds, given.jobs) if given.show is None else case(given.show)}\n")
 
 
 if __name__ == "__main__":
