@@ -546,7 +546,7 @@ def _wrong_numbers(case: Case, model: Any, true: Documented) -> Iterable[tuple[s
     if len(history) != model.n_iter_ + 1:
         yield "objective_history_: length", f"{len(history)} entries, {model.n_iter_} iterations"
     objective = true.objective if true.exact else None
-    if objective is not None and np.isfinite(history[0]):  # less than 1e-30 of the start is nothing
+    if objective is not None and not long(case.X).any():  # where X is zero, less than 1e-30 of the start is nothing
         objective += Sum(np.longdouble(0), 1e-24 * abs(history[0]))
     numbers = {"objective_": (model.objective_, objective, 1), "history[-1]": (history[-1], objective, 1)}
     if true.reconstruction is not None:
