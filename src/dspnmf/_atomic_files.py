@@ -17,13 +17,18 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def part_of(path: Path) -> Path:
+    """The file that `complete` writes before it becomes `path`."""
+    return path.with_name(f"{path.name}.part")
+
+
 @contextmanager
 def complete(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; when the block ends it has reached the disk and takes the place of `path`.
 
     Until then it is called ``path.part``: what a killed process leaves of it is overwritten next time.
     """
-    part = path.with_name(f"{path.name}.part")
+    part = part_of(path)
     try:
         with part.open("wb") as file:
             yield file
