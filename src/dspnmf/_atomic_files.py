@@ -38,8 +38,13 @@ def complete(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # the new name is to reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that new names in a folder have reached the disk."""
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
 

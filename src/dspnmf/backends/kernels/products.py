@@ -145,7 +145,6 @@ def moments(values: Array, scale: float, lo: int, hi: int) -> Any:
 def checksum(words: NDArray[np.unsignedinteger]) -> np.uint64:
     """A sum modulo 2^64 that changes with any word, and with their order: weights are odd and all different."""
     total = np.uint64(0)
-    for i in range(words.shape[0]):
-        for j in range(words.shape[1]):
-            total += np.uint64(words[i, j]) * np.uint64(2 * (i * words.shape[1] + j) + 1)
+    for i in range(words.size):
+        total += np.uint64(words[i]) * np.uint64(2 * i + 1)
     return total
