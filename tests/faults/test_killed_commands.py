@@ -201,7 +201,7 @@ def kill_often(
         else:
             while process.poll() is None and not list(out.parent.glob(f".*/{last}*")):
                 time.sleep(0.001)
-            time.sleep(moments.uniform(0, 0.01))
+            time.sleep(moments.uniform(0, 0.1))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
         after = identities(out, names)
