@@ -17,13 +17,18 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def part_of(path: Path) -> Path:
+    """The file that `complete` writes before it becomes `path`."""
+    return path.with_name(f"{path.name}.part")
+
+
 @contextmanager
 def complete(path: Path) -> Iterator[BinaryIO]:
     """A file to write to; when the block ends it has reached the disk and takes the place of `path`.
 
     Until then it is called ``path.part``: what a killed process leaves of it is overwritten next time.
     """
-    part = path.with_name(f"{path.name}.part")
+    part = part_of(path)
     try:
         with part.open("wb") as file:
             yield file
@@ -33,8 +38,13 @@ def complete(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # the new name is to reach the disk too
-        folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that new names in a folder have reached the disk."""
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
 

@@ -18,6 +18,7 @@ PACKAGE = Path(dspnmf.__file__).parent
 LAYERS = (
     {
         "_atomic_files",
+        "_atomic_folders",
         "_threads",
         "_typing",
         "_validation",

@@ -5,9 +5,7 @@ Nothing the user did not bring is imported: a kind of array is known by the modu
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 
@@ -31,11 +29,3 @@ def backend_for(X: ArrayLike) -> Backend:
         return MEMORY
     backend: Backend = import_module(module).backend_for(X)
     return backend
-
-
-def path_of(X: ArrayLike) -> Path | None:
-    """The file or folder X is read from: of a memory map, an HDF5 dataset, or a Zarr array on this machine."""
-    store = getattr(X, "store", None)
-    named = [getattr(owner, "filename", None) for owner in (X, getattr(X, "file", None))]
-    local = [path for path in (getattr(store, "root", None), getattr(store, "path", None)) if isinstance(path, Path)]
-    return next((Path(path) for path in (*named, *local) if isinstance(path, str | os.PathLike)), None)

@@ -27,7 +27,7 @@ from dspnmf._typing import Array, ArrayLike, Matrix, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
-from dspnmf.backends.file_slabs import ScratchFolder, SlabReader
+from dspnmf.backends.file_slabs import ScratchFolder, SlabReader, is_mapped
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
@@ -303,8 +303,7 @@ def backend_for(X: ArrayLike) -> Backend:
     """
     if not isinstance(X, np.memmap):
         return FILE
-    mapped = getattr(X, "_mmap", None) is not None and X.nbytes > IN_MEMORY
-    return FILE if mapped and "joblib_memmapping_folder" not in str(X.filename) else MEMORY
+    return FILE if is_mapped(X) and X.nbytes > IN_MEMORY else MEMORY
 
 
 def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
@@ -318,6 +317,7 @@ def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
                 X[unknown] = 0
                 sums += X.sum(axis=0, dtype=np.float64)
             facts += ChunkFacts.of(X, at).check(method)
+    reader.check_complete()
     known = reader.shape[0] - missing
     if masked and not known.any():
         raise ValueError(_validation.NOTHING_KNOWN.format(shape=" x ".join(map(str, reader.shape))))

@@ -2,7 +2,12 @@
 
 Requirements: X is a memory map of a .npy or raw file, a Zarr array or an HDF5 dataset, two-dimensional, of numbers.
 What is not float32 or float64 in this machine's byte order becomes so slab by slab, as scikit-learn would have it. A
-memory map with contiguous rows is read through its file, not through the map: then its pages do not count as memory.
+memory map with contiguous rows is read through its file, not through the map: then its pages do not count as memory,
+and a file that was cut off is an error, where touching the map would end the process.
+
+A fit rests on X staying as it is. Every slab must have the checksum it had when it was first read, and the storage must
+hold at the end of that first reading what it held before: chunks of Zarr and ends of HDF5 files that are gone read as
+zeros. Whatever else goes wrong while rows are read becomes an `OSError` that names them.
 
 Every thread holds a slab of `SLAB` bytes; where the rows of one chunk have more (at most `CHUNK`), the threads share
 two slabs of that size. Arrays of the codes' shape may lie in unnamed files too (`ScratchFolder`), mapped, their pages
@@ -32,16 +37,18 @@ SLAB = 2**22
 CHUNK = 2**28
 _WHOLE_BLOCKS = 128  # rows a kernel takes at once, at most: slabs are cut where its blocks end
 
-_TOO_SHORT = (
-    "{path} has {size} bytes, but X needs {needed}: the file was cut off since it was opened. Write it again, and open "
-    "it anew (numpy.load with mmap_mode) before the fit."
+_LEAVE_ALONE = "Leave the data alone during a fit, open them anew, and fit again."
+_TOO_SHORT = "{path} has {size} bytes, but X needs {needed}: the file was cut off since it was opened. " + _LEAVE_ALONE
+_CHANGED = (
+    "{path} was changed since X was opened or the fit began: rows {lo} to {hi} are others now, so the rows of X do not "
+    "belong together. " + _LEAVE_ALONE
 )
-_FILE_CHANGED = (
-    "{path} was written to since X was opened or the fit began, so its rows no longer belong together: leave the file "
-    "alone during a fit, and open it anew (numpy.load with mmap_mode) after changing it."
-)
-_ARRAY_CHANGED = (
-    "X had shape {before} when the fit began and has {now} now: leave the array alone during a fit, and fit again."
+_RESHAPED = "X had shape {before} when the fit began and has {now} now. " + _LEAVE_ALONE
+_LOST = "{path} has lost a part of X since the fit began. " + _LEAVE_ALONE
+_GONE = "{path} holds X no longer: it was deleted or moved. Restore it, open it anew, and fit again."
+_UNREADABLE = (
+    "Rows {lo} to {hi} of X cannot be read from {path} ({error}): it is damaged, or was changed, closed or deleted. "
+    + _LEAVE_ALONE
 )
 _CHUNKS_TOO_TALL = (
     "X is stored in chunks of shape {chunks}, so one slab of whole rows has {size} bytes, but at most {most} are read "
@@ -52,6 +59,10 @@ Read = Callable[[int, int, Array], None]  # rows lo to hi into an array
 Task = Callable[[int, Array], tuple[Any, ...]]  # the number of the first of some rows, and these rows
 
 
+class FileChangedError(OSError):
+    """X is not what it was when it was opened or the fit began."""
+
+
 class SlabReader:
     """Rows of an array in a file, slab by slab, as float32 or float64."""
 
@@ -59,7 +70,9 @@ class SlabReader:
         self.shape: tuple[int, int] = tuple(X.shape)
         self.dtype = np.dtype(dtype)
         self.step = min(self.shape[0], _slab_rows(X, self.shape[1] * self.dtype.itemsize))
-        self._source: _Contiguous | _Sliced = _Contiguous(X) if _is_contiguous(X) else _Sliced(X)
+        self._X, self._path = X, path_of(X) or "its storage"
+        self._source, self._stored = _source(X), _amount_stored(X)
+        self._checksums: dict[int, np.uint64] = {}  # of every slab, by its first row
         self._unit = self.dtype.type(1)  # that rows are divided by
 
     def divided(self, unit: float) -> Self:
@@ -68,28 +81,17 @@ class SlabReader:
         reader._unit = self.dtype.type(unit)
         return reader
 
-    @contextmanager
-    def _opened(self) -> Iterator[Read]:
-        """The source, open; its rows are divided by the unit."""
-        with self._source.opened() as read:
-
-            def divided(lo: int, hi: int, X: Array) -> None:
-                read(lo, hi, X)
-                X[: hi - lo] /= self._unit
-
-            yield read if self._unit == 1 else divided
-
     def slabs(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Rows in their order from the slab that begins at `first`; each slab is overwritten by the next but one."""
         n, step = self.shape[0], self.step
         buffers = [np.empty((step, self.shape[1]), self.dtype) for _ in range(2 if first + step < n else 1)]
-        with self._opened() as read, ThreadPoolExecutor(1, thread_name_prefix="dspnmf-read") as reader:
-            coming = reader.submit(read, first, min(first + step, n), buffers[0])
+        with self._source.opened() as read, ThreadPoolExecutor(1, thread_name_prefix="dspnmf-read") as reader:
+            coming = reader.submit(self._read, read, first, min(first + step, n), buffers[0])
             for at in range(first, n, step):
                 coming.result()
                 here, buffers = buffers[0], buffers[::-1]
                 if at + step < n:
-                    coming = reader.submit(read, at + step, min(at + 2 * step, n), buffers[0])
+                    coming = reader.submit(self._read, read, at + step, min(at + 2 * step, n), buffers[0])
                 yield at, here[: min(step, n - at)]
 
     def each(self, task: Task, operations: float) -> Any:
@@ -115,11 +117,34 @@ class SlabReader:
         def parts(read: Read) -> Iterator[Any]:
             for at in range(lo * self.step, ends, self.step):
                 X = buffer[: min(self.step, ends - at)]
-                read(at, at + len(X), X)
+                self._read(read, at, at + len(X), X)
                 yield task(at, X)
 
-        with self._opened() as read:
+        with self._source.opened() as read:
             return _summed(parts(read))
+
+    def _read(self, read: Read, lo: int, hi: int, out: Array) -> None:
+        """Read a slab and make sure that it is the one it was."""
+        from dspnmf.backends import kernels
+
+        where = {"path": self._path, "lo": lo, "hi": hi - 1}
+        try:
+            read(lo, hi, out)
+        except (FileChangedError, MemoryError):
+            raise
+        except Exception as error:  # whatever h5py, Zarr, a codec or a network may raise
+            raise OSError(_UNREADABLE.format(**where, error=error)) from error
+        numbers = out[: hi - lo].reshape(-1)
+        found = kernels.checksum(numbers.view("u4" if numbers.nbytes % 8 else "u8"))
+        if self._checksums.setdefault(lo, found) != found:
+            raise FileChangedError(_CHANGED.format(**where))
+        if self._unit != 1:
+            out[: hi - lo] /= self._unit
+
+    def check_complete(self) -> None:
+        """An error if the storage holds less of X than at the beginning."""
+        if _amount_stored(self._X) < self._stored:
+            raise FileChangedError(_LOST.format(path=self._path))
 
 
 def _summed(parts: Iterable[Any]) -> Any:
@@ -136,25 +161,22 @@ class _Contiguous:
         self._offset = begin + X.ctypes.data - np.frombuffer(pages, np.uint8).ctypes.data
         self._path = Path(str(X.filename))
         self._dtype, self._width, self._bytes = X.dtype, X.shape[1], X.nbytes
-        self._stamp: tuple[int, ...] | None = None
         _check_length(X)
         with self.opened() as read:  # the file may have been replaced since it was mapped
             for row in {0, len(X) - 1}:
                 there = np.empty((1, X.shape[1]), X.dtype)
                 read(row, row + 1, there)
                 if there.tobytes() != np.ascontiguousarray(X[row]).tobytes():
-                    raise ValueError(_FILE_CHANGED.format(path=self._path))
+                    raise FileChangedError(_CHANGED.format(path=self._path, lo=row, hi=row))
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
-        """The file, the same as ever."""
-        with self._path.open("rb", buffering=0) as file:
-            now = os.fstat(file.fileno())
-            stamp = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns)
-            self._check_size(now.st_size)
-            if self._stamp not in (None, stamp):
-                raise ValueError(_FILE_CHANGED.format(path=self._path))
-            self._stamp = stamp
+        """The file, if there is one."""
+        try:
+            file = self._path.open("rb", buffering=0)
+        except FileNotFoundError as error:
+            raise FileChangedError(_GONE.format(path=self._path)) from error
+        with file:
             yield partial(self._read, file)
 
     def _read(self, file: BinaryIO, lo: int, hi: int, out: Array) -> None:
@@ -167,14 +189,10 @@ class _Contiguous:
             got = file.readinto(wanted[done:])  # type: ignore[attr-defined]  # opened without a buffer
             done += got
             if not got:
-                self._check_size(os.fstat(file.fileno()).st_size)
+                size, needed = os.fstat(file.fileno()).st_size, self._offset + self._bytes
+                raise FileChangedError(_TOO_SHORT.format(path=self._path, size=size, needed=needed))
         if not same:
             rows[...] = raw
-
-    def _check_size(self, size: int) -> None:
-        needed = self._offset + self._bytes
-        if size < needed:
-            raise ValueError(_TOO_SHORT.format(path=self._path, size=size, needed=needed))
 
 
 class _Sliced:
@@ -188,14 +206,14 @@ class _Sliced:
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
-        """The array, of the same shape as ever."""
-        if self._X.shape != self._shape:
-            raise ValueError(_ARRAY_CHANGED.format(before=self._shape, now=self._X.shape))
-        if isinstance(self._X, np.memmap):
-            _check_length(self._X)
+        """The array."""
         yield self._read
 
     def _read(self, lo: int, hi: int, out: Array) -> None:
+        if self._X.shape != self._shape:
+            raise FileChangedError(_RESHAPED.format(before=self._shape, now=self._X.shape))
+        if isinstance(self._X, np.memmap):
+            _check_length(self._X)
         if self._direct and self._X.dtype == out.dtype:
             self._X.read_direct(out, np.s_[lo:hi], np.s_[: hi - lo])
         else:
@@ -208,12 +226,48 @@ def _check_length(X: ArrayLike) -> None:
     """What is mapped is there: touching what is not would end the process."""
     size, needed = X._mmap.size(), X.offset - X.offset % mmap.ALLOCATIONGRANULARITY + len(X._mmap)
     if size < needed:
-        raise ValueError(_TOO_SHORT.format(path=X.filename, size=size, needed=needed))
+        raise FileChangedError(_TOO_SHORT.format(path=X.filename, size=size, needed=needed))
 
 
-def _is_contiguous(X: ArrayLike) -> bool:
-    """Whether rows lie in the file as they lie in the map, and the file has a name."""
-    return isinstance(X, np.memmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
+def _source(X: ArrayLike) -> _Contiguous | _Sliced:
+    """By the file where rows lie there as they lie in the map, and the file has a name; by slicing otherwise."""
+    mapped = isinstance(X, np.memmap) and X.flags.c_contiguous and X.mode != "c" and X.filename is not None
+    return _Contiguous(X) if mapped else _Sliced(X)
+
+
+def _amount_stored(X: ArrayLike) -> int:
+    """How many chunks of a Zarr array there are, how many bytes an HDF5 file has; 0 where nothing is lost unnoticed."""
+    if hasattr(type(X), "nchunks_initialized") and X.store.supports_listing:
+        try:
+            return int(type(X).open(X.store_path).nchunks_initialized)
+        except FileNotFoundError as error:
+            raise FileChangedError(_GONE.format(path=path_of(X))) from error
+    if getattr(getattr(X, "file", None), "driver", None) == "sec2":
+        return os.fstat(X.file.id.get_vfd_handle()).st_size
+    return 0
+
+
+def is_mapped(X: ArrayLike) -> bool:
+    """Whether X is a memory map of a file of the user's: joblib makes others for its workers, and leaves them alone."""
+    return getattr(X, "_mmap", None) is not None and "joblib_memmapping_folder" not in str(X.filename)
+
+
+def unmapped(X: ArrayLike) -> ArrayLike:
+    """A memory map of two dimensions as an array in memory, out of reach of what happens to the file; others as is."""
+    if not is_mapped(X) or X.ndim != 2 or X.size == 0:
+        return X
+    copy = np.empty_like(X, subok=False)
+    with _source(X).opened() as read:
+        read(0, len(X), copy)
+    return copy
+
+
+def path_of(X: ArrayLike) -> Path | None:
+    """The file or folder X is read from: of a memory map, an HDF5 dataset, or a Zarr array on this machine."""
+    store = getattr(X, "store", None)
+    named = [getattr(owner, "filename", None) for owner in (X, getattr(X, "file", None))]
+    local = [path for path in (getattr(store, "root", None), getattr(store, "path", None)) if isinstance(path, Path)]
+    return next((Path(path) for path in (*named, *local) if isinstance(path, str | os.PathLike)), None)
 
 
 def _slab_rows(X: ArrayLike, row_bytes: int) -> int:

@@ -20,6 +20,7 @@ from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
+from dspnmf.backends.file_slabs import unmapped
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
 from dspnmf.backends.row_model import Operator
@@ -122,7 +123,7 @@ class MemoryBackend:
 
     def check(self, estimator: Any, X: ArrayLike, *, reset: bool) -> Data:
         """By scikit-learn's checks, then for negative, missing and infinite cells."""
-        X, largest = _validation.check_data(estimator, X, reset=reset)
+        X, largest = _validation.check_data(estimator, unmapped(X), reset=reset)
         if _validation.has_missing(estimator, X):
             from dspnmf.backends.incomplete import IncompleteData
 

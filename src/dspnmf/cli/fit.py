@@ -15,8 +15,17 @@ from dspnmf.cli.error_messages import errors_as_messages
 from dspnmf.io import read
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report
-from dspnmf.workflow import fit_table, matched, methods, model_of, read_fit, write_fit, write_table_codes
-from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder, output_folder
+from dspnmf.workflow import (
+    fit_table,
+    matched,
+    methods,
+    model_of,
+    output_folder,
+    read_fit,
+    write_fit,
+    write_table_codes,
+)
+from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder
 
 FIT_EXAMPLES = """\b
 Examples:

@@ -19,10 +19,11 @@ from rich.progress import Progress as Bar
 from dspnmf import datasets
 from dspnmf.cli.data import DataDir
 from dspnmf.cli.error_messages import FILE_ERRORS, INPUT_ERRORS, errors_as_messages
-from dspnmf.paper.reproduce import Comparison, prepare
+from dspnmf.paper.reproduce import Comparison, file_names, prepare
 from dspnmf.paper.runner import Progress
 from dspnmf.report import write_reproduction
 from dspnmf.report.page import require
+from dspnmf.workflow import output_folder
 
 EXAMPLES = """\b
 Examples:
@@ -58,16 +59,17 @@ def reproduce(
             typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
         with errors_as_messages(FILE_ERRORS, advice=_KEPT):
             _run(comparison, jobs or cpu_count())
-            results, tables, summary = comparison.write()
-            page = out / "index.html"
-            write_reproduction(results, tables, summary, page, provenance=comparison.provenance())
+            with output_folder(out, file_names()) as folder:
+                results, tables, summary = comparison.write(folder)
+                about = comparison.provenance()
+                write_reproduction(results, tables, summary, folder / "index.html", provenance=about)
     except KeyboardInterrupt:
         typer.echo(f"\nInterrupted. {_KEPT}", err=True)
         raise typer.Exit(130) from None
     typer.echo(summary.headline)
     if results.failures:
         typer.echo(f"{len(results.failures)} runs failed: the page names them, and the next start tries them again.")
-    typer.echo(f"Page: {page}")
+    typer.echo(f"Page: {out / 'index.html'}")
 
 
 def _names(text: str) -> tuple[str, ...]:

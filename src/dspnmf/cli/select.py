@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from dspnmf.cli import shared_options as shared
 from dspnmf.cli.error_messages import errors_as_messages
 from dspnmf.io import read
-from dspnmf.workflow import select_table, write_selection
-from dspnmf.workflow.result_files import SELECTION_FILES, check_folder, output_folder
+from dspnmf.workflow import output_folder, select_table, write_selection
+from dspnmf.workflow.result_files import SELECTION_FILES, check_folder
 
 EXAMPLES = """\b
 Examples:

@@ -180,12 +180,14 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            run = self._settle(problem, self._best_run(X, problem, given, root, keeper))
+            best = self._best_run(X, problem, given, root, keeper)
+            run = self._settle(problem, best)
             attributes, rows, codes = self._finished(problem, run)
         self._replace_fitted(attributes)
         root.call_on_fit_task_end(estimator=self, X=X)
         if not run.converged and self.tol > 0:
-            change = abs(run.history[-1] - run.history[-2]) / max(abs(run.history[-1]), np.finfo(float).tiny)
+            before, last = best.history[-2:]  # as the stopping rule saw them, without the codes that end the fit
+            change = abs(before - last) / max(abs(last), np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         Z = delivered(backend, rows, codes, path)
         keeper.remove()

@@ -4,7 +4,7 @@ The file is an .npz (no pickle): codes, V', P, Q, history, the state of the rand
 the other runs, and what says which fit it belongs to: an identity, and sums over the rows of X with fixed random
 weights. It is complete at every moment, because a new one is written next to it and then takes its place. A fit called
 again with the same arguments goes on where the file was written, and ends where it would have ended undisturbed. A file
-of another fit, or one that is damaged, is refused and left alone.
+of another fit, or one that is damaged, is refused and left alone. A file that cannot be written does not end the fit.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ import json
 import math
 import os
 import time
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from dspnmf._atomic_files import complete, write_array
+from dspnmf._atomic_files import complete, part_of, write_array
 from dspnmf._typing import Array, ArrayLike, Codes
-from dspnmf.backends.dispatch import path_of
+from dspnmf._validation import users_frame
+from dspnmf.backends.file_slabs import path_of
 from dspnmf.backends.protocol import Backend, Rows
 from dspnmf.backends.row_model import GROUP, RandomCodes
 from dspnmf.backends.small_arrays import Small
@@ -79,6 +82,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint_every={every!r} is not allowed: it must be a number of seconds >= 0.")
         self._every = every
         self._last = time.monotonic()
+        self._warned = False
         self._identity: dict[str, Any] = {}
         self._fingerprint: Array = np.empty((0, 0))
 
@@ -155,9 +159,13 @@ class Checkpoint:
         return Point(about["start"], here.state, here.history, about["memory"], generator, best)
 
     def save(self, rows: Rows, point: Point) -> None:
-        """Write the file, if it is time to."""
+        """Write the file, if it is time to; where that fails, again when it is time the next time."""
         if self.path is None or time.monotonic() - self._last < self._every:
             return
+        self._attempt(partial(self._write, self.path, rows, point))
+        self._last = time.monotonic()
+
+    def _write(self, path: Path, rows: Rows, point: Point) -> None:
         kind, keys, *rest = point.generator
         about = {
             "identity": self._identity,
@@ -169,7 +177,7 @@ class Checkpoint:
             "others": len(point.best.others) if point.best else 0,
             "generator": [kind, *(item.item() if hasattr(item, "item") else item for item in rest)],
         }
-        with complete(self.path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with complete(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             _write(archive, "about", np.array(json.dumps(about)))
             _write(archive, "generator", keys)
             _write(archive, "fingerprint", self._fingerprint)
@@ -183,12 +191,27 @@ class Checkpoint:
                     _write(archive, name + part, array)
                 with archive.open(f"{name}codes.npy", "w", force_zip64=True) as member:
                     write_array(member, rows.save_codes(run.codes), (rows.shape[0], rows.k), rows.dtype)
-        self._last = time.monotonic()
 
     def remove(self) -> None:
         """The fit is done."""
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            for path in (self.path, part_of(self.path)):
+                self._attempt(partial(path.unlink, missing_ok=True))
+
+    def _attempt(self, act: Callable[[], None]) -> None:
+        """What fails with the file is a warning, the first time: the fit does not need it unless it is killed."""
+        try:
+            act()
+        except OSError as error:
+            if not self._warned:
+                warnings.warn(
+                    f"checkpoint_path={str(self.path)!r} cannot be written or removed ({error}). The fit goes on and "
+                    "tries again later; if it is killed before, it begins at the last checkpoint there is: make room, "
+                    "or make the folder writable.",
+                    RuntimeWarning,
+                    stacklevel=users_frame(),
+                )
+            self._warned = True
 
 
 def checked_codes_path(path: str | Path | None, X: ArrayLike, keeper: Checkpoint | None = None) -> Path | None:

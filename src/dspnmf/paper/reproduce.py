@@ -26,7 +26,7 @@ from dspnmf.paper.tables import Table, csv_text, extra_table, tables
 
 _PACKAGES = ("dspnmf", "numpy", "scipy", "scikit-learn", "numba", "umap-learn")
 _FORMATS = {"csv": Table.csv, "md": Table.markdown, "tex": Table.latex}
-_OTHER_FILES = ("results.sqlite", "summary.md", "measurements.csv", "provenance.json", "index.html")
+_OTHER_FILES = ("summary.md", "measurements.csv", "provenance.json", "index.html")
 
 
 @dataclass(frozen=True)
@@ -79,17 +79,17 @@ class Comparison:
         about |= {name: ", then ".join(values) for name, values in found.items()}
         return about | {f"SHA-256 of {file}": value for file, value in self.checksums.items()}
 
-    def write(self) -> tuple[Results, tuple[Table, ...], Summary]:
-        """Write tables, summary, measurements and provenance; return the results, the tables and the summary."""
+    def write(self, folder: Path) -> tuple[Results, tuple[Table, ...], Summary]:
+        """Write tables, summary, measurements and provenance to a folder; return results, tables and summary."""
         results = self.results()
         head = ("experiment", "data set", "method", "rank", "run", "setting", "name", "value")
         rows = (
             [run.experiment, run.dataset, run.method, run.rank, run.repeat, repr(run.setting), name, repr(value)]
             for run, name, value in results.measurements
         )
-        write_text(self.out / "measurements.csv", csv_text(head, rows))
-        write_text(self.out / "provenance.json", json.dumps(self.provenance(), indent=2) + "\n")
-        return results, *write_tables(results, self.out)
+        write_text(folder / "measurements.csv", csv_text(head, rows))
+        write_text(folder / "provenance.json", json.dumps(self.provenance(), indent=2) + "\n")
+        return results, *write_tables(results, folder)
 
 
 def prepare(
@@ -143,10 +143,15 @@ def _available(names: Iterable[str], data_dir: str | None) -> tuple[dict[str, st
     return checksums, absent
 
 
+def file_names() -> tuple[str, ...]:
+    """The files made from the measurements: tables, summary, provenance and the page."""
+    known = (*tables(Results(())), extra_table(Results(())))
+    return (*_OTHER_FILES, *(f"{table.name}.{suffix}" for table in known for suffix in _FORMATS))
+
+
 def _check_files(out: Path) -> None:
     """An error if there is a folder with the name of a file to be written."""
-    known = (*tables(Results(())), extra_table(Results(())))
-    for name in (*_OTHER_FILES, *(f"{table.name}.{suffix}" for table in known for suffix in _FORMATS)):
+    for name in ("results.sqlite", *file_names()):
         if (out / name).is_dir():
             fix = "move it away, or choose another output folder."
             raise IsADirectoryError(f"{out / name} is a folder, but a file is to be written there: {fix}")

@@ -1,12 +1,9 @@
-"""The files of a fit or a selection: written to a folder that appears complete or not at all, and read back."""
+"""The files of a fit or a selection, written to a folder and read back."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 import dspnmf
-from dspnmf._atomic_files import umask, write_text
+from dspnmf._atomic_files import write_text
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
@@ -42,30 +39,6 @@ def check_folder(path: Path, names: tuple[str, ...], *, force: bool = False) -> 
     if there and not force:
         message = f"{path} holds {', '.join(there)} already: name another folder, or replace them with force=True."
         raise ParameterError(message, "force")
-
-
-@contextmanager
-def output_folder(path: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """A temporary folder to write to, whose files are moved to `path` when the block ends without an error.
-
-    A folder that exists keeps its other files; of the files of these names only those written now are there at the end.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    near = path if path.is_dir() else path.parent  # a folder may be on another disk than its parent
-    work = Path(tempfile.mkdtemp(dir=near, prefix=f".{path.name}."))
-    try:
-        yield work
-        if not path.exists():
-            work.chmod(0o777 & ~umask())
-            work.rename(path)
-            return
-        for name in names:
-            if (work / name).exists():
-                (work / name).replace(path / name)
-            else:  # left by an earlier run, it would be taken for a result of this one
-                (path / name).unlink(missing_ok=True)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def code_names(k: int) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from dspnmf._typing import Array
 
@@ -138,3 +139,12 @@ def moments(values: Array, scale: float, lo: int, hi: int) -> Any:
             total += value
             total2 += value * value
     return total, total2
+
+
+@compiled
+def checksum(words: NDArray[np.unsignedinteger]) -> np.uint64:
+    """A sum modulo 2^64 that changes with any word, and with their order: weights are odd and all different."""
+    total = np.uint64(0)
+    for i in range(words.size):
+        total += np.uint64(words[i]) * np.uint64(2 * i + 1)
+    return total
