@@ -385,7 +385,7 @@ def test_codes(case: Case) -> None:
     codes = rows.draw(RandomCodes(state, 5, 0.3, K, np.dtype(case.dtype)))
     np.testing.assert_array_equal(np.concatenate(list(rows.save_codes(codes))), known)
     for factors in (np.arange(1.0, K + 1), 0.3):
-        codes, known = rows.scaled(codes, factors), known * np.asarray(factors).astype(case.dtype)
+        codes, known = rows.scaled(codes, factors), (known * np.asarray(factors, np.float64)).astype(case.dtype)
         np.testing.assert_array_equal(np.concatenate(list(rows.save_codes(codes))), known)
     blocks = [known[:5], known[5:70], known[70:]]
     rows.begin(rows.restore_codes(blocks))

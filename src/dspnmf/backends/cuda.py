@@ -112,8 +112,8 @@ class DeviceRows(ConjugateGradientRows):
 
     def scaled(self, codes: Tensor, factors: Array | float) -> Tensor:
         """Codes times a number, or a number for every component, in place."""
-        by = self.small.adopt(factors).to(codes.dtype)
-        return codes.mul_(by[:, None] if by.ndim else by)
+        by = self.small.adopt(factors)  # in float64: a factor alone may leave the range of float32
+        return codes.mul_(by.reshape(-1, 1))
 
     def save_codes(self, codes: Tensor | None = None) -> Iterator[Array]:
         """Codes in blocks of rows on the host: those given, or the current ones, all steps taken."""

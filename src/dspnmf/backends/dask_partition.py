@@ -48,7 +48,8 @@ def solve(X: ArrayLike, span: Span, state: State, *, model: RowModel, k: int, sc
 
 def multiply(X: ArrayLike, span: Span, state: State, *, factors: Array) -> tuple[State, Addends]:
     """Codes times a number, or a number for every component."""
-    return (state[0] * factors.astype(state[0].dtype), None), ()
+    U = state[0]
+    return ((U * factors.astype(np.float64)).astype(U.dtype), None), ()
 
 
 def take_step(X: ArrayLike, span: Span, state: State, *, t: float) -> tuple[State, Addends]:

@@ -187,7 +187,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         root.call_on_fit_task_end(estimator=self, X=X)
         if not run.converged and self.tol > 0:
             before, last = best.history[-2:]  # as the stopping rule saw them, without the codes that end the fit
-            change = abs(before - last) / max(abs(last), np.finfo(float).tiny)
+            change = abs(before - last) / max(abs(last), 1e-15 * abs(before))
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         Z = delivered(backend, rows, codes, path)
         keeper.remove()
@@ -261,10 +261,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
-            size = ordinary_unit(
-                float(W.max()) / problem.code, rows.dtype
-            )  # codes out of range are scaled, V with them
+            size = ordinary_unit(float(W.max()) / problem.code, rows.dtype)  # where codes would be out of range
             Vt[:m] = H.T * (problem.code / problem.scale * size)
+            Vt[:m] /= ordinary_unit(float(Vt[:m].max()), rows.dtype)
             return np.array(W / problem.code / size, dtype=rows.dtype, order="C"), Vt
         if init == "random":
             U = rows.draw(drawn)
