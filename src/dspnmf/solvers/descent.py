@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dspnmf._typing import SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, Sums
 from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
@@ -29,6 +30,7 @@ from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Update
 from dspnmf.solvers.newton_cg import NewtonCG
 
+_WORN = {4: 1e-2, 8: 1e-6}  # share of the objective left when sums are made anew (by the bytes of X's numbers)
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 
 
@@ -38,16 +40,22 @@ class Descent(Update):
 
     inner: InnerSolver
     stretch: float = 1.0
+    summed_at: float = 0.0  # the objective when the sums were made anew: they keep its rounding
 
     @property
     def memory(self) -> dict[str, float]:
-        """The stretch of the next direction, and what the inner solver remembers."""
-        return {"stretch": self.stretch, **self.inner.memory}
+        """The stretch of the next direction, the rounding of the sums, and what the inner solver remembers."""
+        return {"stretch": self.stretch, "summed_at": self.summed_at, **self.inner.memory}
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
-        self.stretch = memory["stretch"]
+        self.stretch, self.summed_at = memory["stretch"], memory["summed_at"]
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
+
+    def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
+        """Objective and state where the codes stand and V is given."""
+        self.summed_at, s = super().begin(rows, objective, Vt)
+        return self.summed_at, s
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
@@ -67,9 +75,11 @@ class Descent(Update):
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
         facts = [t, reach, objective.value(new), collapsed, d.settled]
         length, longest, value, lost, settled = rows.small.fetch(facts)
-        if lost:  # a component collapsed: what is left of its sums is rounding
+        worn = _WORN[rows.dtype.itemsize] * self.summed_at
+        if lost or value < worn > objective.resolution:  # much of what is left, of a component or of all, is rounding
             new = with_components(rows, objective, s.with_sums(*rows.sums()))
             (value,) = rows.small.fetch([objective.value(new)])
+            self.summed_at = value
         self.inner.adapt(settled)
         return length, longest, value, new
 

@@ -68,12 +68,11 @@ class Multiplicative(Update):
         """Advance by one iteration."""
         derived = self.published or objective
         model = derived.model(s)
-        with np.errstate(over="ignore"):
-            quartic = (model.coupling * s.Q).astype(rows.dtype)
-            quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
-        if not (np.isfinite(quartic).all() and np.isfinite(quadratic).all()):  # the rule has left the range: it ends
-            return objective.value(s), s
-        most = rows.dtype.type(2.0 ** (np.finfo(rows.dtype).maxexp // 4 - 1))  # its fourth power is a number, too
+        quartic = (model.coupling * s.Q).astype(rows.dtype)
+        quadratic = (model.S - model.coupling * s.Q).astype(rows.dtype)
+        most = rows.dtype.type(
+            2.0 ** (np.finfo(rows.dtype).maxexp // 4 - 1)
+        )  # its fourth power is a number: rules overshoot
 
         def rule(U: Array, c: Array, push: Array) -> Array:
             return np.minimum(U * self.factor(U @ quartic, U @ quadratic + push, c), most)
@@ -83,7 +82,8 @@ class Multiplicative(Update):
         Vt = s.Vt
         for term in derived.with_components:
             some = term.features.columns
-            Vt = with_rows(Vt, some, Vt[some] * ratio(new.P[some], Vt[some] @ term.curvature(new)))
+            grown = Vt[some] * ratio(new.P[some], Vt[some] @ term.curvature(new))
+            Vt = with_rows(Vt, some, np.minimum(grown, most))
         new = replace(new, Vt=Vt)
         return objective.value(new), new
 

@@ -12,16 +12,23 @@ from dspnmf.backends.kernels.products import Source, add_gram, compiled, feature
 
 @compiled
 def inverse_diagonal(S: Array, rounding: float) -> Any:
-    """1 / S_aa, and 0 where a component is `rounding` of the largest: such an entry is left as it is."""
+    """1 / S_aa, and 0 where a component is `rounding` of the largest, or too small: such an entry is left as it is."""
     k = S.shape[0]
     inverse = np.zeros(k, S.dtype)
     largest = 0.0
     for a in range(k):
         largest = max(largest, S[a, a])
+    least = max(rounding * largest, smallest_curvature(S))
     for a in range(k):
-        if S[a, a] > rounding * largest:
+        if S[a, a] > least:
             inverse[a] = 1 / S[a, a]
     return inverse
+
+
+@compiled
+def smallest_curvature(S: Array) -> float:
+    """What a curvature must exceed for its inverse, times numbers of ordinary size, to be a number."""
+    return 1e-34 if S.itemsize == 4 else 1e-300
 
 
 @compiled
@@ -48,7 +55,7 @@ def sweep(
 
     `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature, None none.
     """
-    k = S.shape[0]
+    k, least = S.shape[0], smallest_curvature(S)
     change = 0.0
     for a in range(k):
         for b in range(width):
@@ -72,7 +79,7 @@ def sweep(
             for b in range(width):  # a step of its own for every row
                 more = delta[at + b] * kappa[a]  # type: ignore[index]  # given wherever delta is
                 curvature = S[a, a] + more
-                rest[b] = (rest[b] - more * y[b]) / curvature if curvature > 0 else rest.dtype.type(0)
+                rest[b] = (rest[b] - more * y[b]) / curvature if curvature > least else rest.dtype.type(0)
         for b in range(width):
             new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
             moved += (new - y[b]) * (new - y[b])
