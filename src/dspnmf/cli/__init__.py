@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import sys
 
+from dspnmf._interrupts import interrupts_kept
+
 
 def main() -> None:
     """Run the command ``dspnmf`` (see ``dspnmf --help``), or say what it needs."""
     try:
-        from dspnmf.cli.app import app
+        with interrupts_kept():
+            from dspnmf.cli.app import app
+
+            app()
+    except KeyboardInterrupt:  # while modules are imported: commands say more
+        sys.stderr.write("dspnmf: interrupted.\n")
+        raise SystemExit(130) from None
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("typer", "rich"):
             raise
         sys.stderr.write(f'dspnmf: the command line needs {missing}: pip install "dspnmf[cli]"\n')
         raise SystemExit(1) from None
-    app()

@@ -1,0 +1,41 @@
+"""Interrupts (Ctrl-C, SIGINT) that arrive as KeyboardInterrupt, wherever the main thread is.
+
+Python runs the handler of a signal between two of its instructions. Two kinds of code lose what it raises: code
+compiled by numba, which raises a `SystemError` with the interrupt as its cause, and callbacks that cannot raise (of
+LLVM while it compiles, of the garbage collector), after which it is printed and forgotten.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_AGAIN = 0.02  # seconds until an interrupt that was lost is sent again
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raise KeyboardInterrupt for an interrupt that is lost here otherwise."""
+    if threading.current_thread() is not threading.main_thread():  # signals are handled in the main thread only
+        yield
+        return
+    before = sys.unraisablehook
+
+    def send_again(lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            threading.Timer(_AGAIN, _thread.interrupt_main).start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = send_again
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        sys.unraisablehook = before
