@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.registry import CPUDispatcher
 
-from dspnmf._interrupts import interrupts_kept
+from dspnmf._interrupts import interrupts_kept, is_interrupt
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ class CompiledFunction(CPUDispatcher):
         try:
             return _call(self, *args)
         except SystemError as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):
+            if is_interrupt(error):
                 raise KeyboardInterrupt from None
             raise
 

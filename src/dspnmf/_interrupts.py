@@ -8,12 +8,28 @@ LLVM while it compiles, of the garbage collector), after which it is printed and
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _AGAIN = 0.02  # seconds until an interrupt that was lost is sent again
+
+
+def _interrupt_main_thread() -> None:
+    """Send SIGINT to the main thread, so that it also ends a wait."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:  # Windows
+        _thread.interrupt_main()
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt that came through compiled code."""
+    while isinstance(error, SystemError):
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
 
 
 @contextmanager
@@ -26,7 +42,7 @@ def interrupts_kept() -> Iterator[None]:
 
     def send_again(lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            threading.Timer(_AGAIN, _thread.interrupt_main).start()
+            threading.Timer(_AGAIN, _interrupt_main_thread).start()
         else:
             before(lost)
 
@@ -34,7 +50,7 @@ def interrupts_kept() -> Iterator[None]:
     try:
         yield
     except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if is_interrupt(error):
             raise KeyboardInterrupt from None
         raise
     finally:

@@ -180,7 +180,9 @@ def test_an_interrupt_inside_compiled_code(monkeypatch: pytest.MonkeyPatch) -> N
 
     def fails(cause: type[BaseException]) -> Callable[..., None]:
         def call(*_: object) -> None:
-            raise SystemError("returned a result with an exception set") from cause()
+            inner = SystemError("returned a result with an exception set")
+            inner.__cause__ = cause()
+            raise SystemError("returned a result with an exception set") from inner
 
         return call
 

@@ -14,8 +14,11 @@ def main() -> None:
             from dspnmf.cli.app import app
 
             app()
-    except KeyboardInterrupt:  # while modules are imported: commands say more
-        sys.stderr.write("dspnmf: interrupted.\n")
+    except (KeyboardInterrupt, SystemExit) as end:
+        cause = getattr(end.__context__, "__cause__", None)  # what Typer made an exit of
+        if not isinstance(end, KeyboardInterrupt) and not isinstance(cause, KeyboardInterrupt):
+            raise
+        sys.stderr.write("dspnmf: interrupted.\n")  # before a command began: commands say more
         raise SystemExit(130) from None
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
