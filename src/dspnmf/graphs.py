@@ -27,8 +27,8 @@ Indices = NDArray[np.intp]
 
 _LARGE = 20_000  # rows above which an approximate search is worth its misses
 _SAMPLE = 3_000  # rows whose mean distance stands for all, as in the published GNMF code
-_SEARCHED = 2**31  # products of a search for neighbours before it can be interrupted
-_SEARCHED_ROWS = 64  # rows it is done for at least at once
+_SEARCHED = 2**29  # products of a search for neighbours before it can be interrupted
+_SEARCHED_ROWS = 32  # rows it is done for at least at once
 _BLOCK = 2**20  # numbers that are dense in float64 at once
 _SCALE_NEIGHBOUR = 7  # Zelnik-Manor & Perona, NIPS 2004
 _TREE_NEIGHBOURS = 10  # nearly every edge of the Euclidean minimum spanning tree is among them
