@@ -14,10 +14,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
-from numba.core.registry import CPUDispatcher
+from dspnmf._interrupts import interrupts_kept, interrupts_postponed, is_interrupt
+from dspnmf._threads import compile_after_caller
 
-from dspnmf._interrupts import interrupts_kept, is_interrupt
+with interrupts_postponed():  # numba registers its parts once: half of them would be missing for good
+    from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+    from numba.core.registry import CPUDispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,7 +53,11 @@ class CompiledFunction(CPUDispatcher):
             raise
 
     def _compile_for_args(self, *args: object, **kws: object) -> object:
-        """Compile for arguments of new types."""
+        """Compile for arguments of new types, in the thread that can be interrupted."""
+        compile_after_caller()
+        with interrupts_postponed():  # the registries again, read into the compiler
+            self.typingctx.refresh()
+            self.targetctx.refresh()
         with interrupts_kept():
             return super()._compile_for_args(*args, **kws)  # type: ignore[misc]  # numba has types in part
 
@@ -92,7 +98,9 @@ class SafeCache(FunctionCache):
         """The compiled code, or None where there is none that can be used."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # unpickling garbage raises anything
+        except Exception as error:  # unpickling garbage raises anything
+            if is_interrupt(error):
+                raise
             with suppress(OSError):
                 self.flush()
             return None
@@ -101,9 +109,14 @@ class SafeCache(FunctionCache):
         """Keep compiled code, if that is possible."""
         try:
             super().save_overload(sig, data)
-        except Exception as error:  # a full disk, or an index damaged since it was read
+        except OSError as error:  # a full disk
             self.disable()
             _hint(error)
+        except Exception as error:  # an index damaged since it was read, code whose compilation was interrupted
+            if is_interrupt(error):
+                raise
+            with suppress(OSError):
+                self.flush()
 
 
 def _hint(error: Exception) -> None:

@@ -33,6 +33,23 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 @contextmanager
+def interrupts_postponed() -> Iterator[None]:
+    """Let an interrupt wait for the end of a short piece of code that would not work again if it were left half-way."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    seen: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if seen:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
 def interrupts_kept() -> Iterator[None]:
     """Raise KeyboardInterrupt for an interrupt that is lost here otherwise."""
     if threading.current_thread() is not threading.main_thread():  # signals are handled in the main thread only

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import reduce
 from itertools import pairwise
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 _WORTH_A_THREAD = 6e6  # floating-point operations below which handing work over costs more than doing it
 _PIECE = 4e8  # operations after which a thread returns to Python: some tenths of a second at most
 _lock = threading.RLock()
-_here = threading.local()  # .alone: whether this thread starts no others
+_here = threading.local()  # .alone: whether this thread starts no others; .caller: events of the one it works for
 _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "threads": 1, "pool": None, "size": 0}
 
 
@@ -98,14 +98,15 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
     if pieces == 1:
         return task(0, n)
     cuts = [min(n, block * (blocks * piece // pieces)) for piece in range(pieces)] + [n]
-    stop = threading.Event()
+    stop, begun = threading.Event(), threading.Event()
 
     def work(first: int) -> Any:
-        total = None
+        total, _here.caller = None, (begun, stop) if first else None
         try:
             for lo, hi in pairwise(cuts[first : first + each + 1]):
                 if not stop.is_set():
                     total = added(total, task(lo, hi))
+                    begun.set()
         except BaseException:
             stop.set()
             raise
@@ -116,7 +117,20 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
         return reduce(added, (other.result() for other in others), work(0))
     finally:
         stop.set()
+        begun.set()
         wait(others)
+
+
+def compile_after_caller() -> None:
+    """In a thread that `spread` uses: wait until the calling thread has compiled what both are about to call.
+
+    Compiling takes seconds, and only the main thread can be interrupted in it.
+    """
+    if caller := getattr(_here, "caller", None):
+        begun, stop = caller
+        begun.wait()
+        if stop.is_set():
+            raise CancelledError
 
 
 def added(total: Any, part: Any) -> Any:

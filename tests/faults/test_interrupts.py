@@ -23,12 +23,14 @@ import dask
 import h5py
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import dspnmf
 from dask_arrays import chunked, two_workers
 from dspnmf import DSPNMF, DSPNMFCV, GNMF, NMF, NSNMF, SDNMF, graphs
+from dspnmf._compiled import compiled
 from dspnmf._interrupts import interrupts_kept
 from dspnmf._threads import spread, team
 from model_files import assert_same
@@ -212,6 +214,25 @@ def test_threads_stop_when_the_main_thread_is_interrupted(monkeypatch: pytest.Mo
     assert len(ended) == number < 50
 
 
+def test_the_main_thread_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only there can it be interrupted: other threads wait for the code, or for the end."""
+    function, compiling = compiled(lambda x: x + 1), []  # type: ignore[var-annotated]
+    original = CPUDispatcher.compile
+
+    def watched(self: Any, sig: Any) -> Any:
+        if not self.overloads:
+            compiling.append(threading.current_thread())
+        return original(self, sig)
+
+    monkeypatch.setattr(CPUDispatcher, "compile", watched)
+    with team():
+        monkeypatch.setitem(dspnmf._threads._state, "threads", 3)
+        assert spread(lambda lo, hi: function(lo), 3, 1e9) == 6
+        assert set(compiling) == {threading.main_thread()}
+        with pytest.raises(ZeroDivisionError):
+            spread(lambda lo, hi: function(float(lo)) if lo else 1 / 0, 3, 1e9)
+
+
 def test_an_interrupt_that_a_callback_loses_comes_again() -> None:
     """What is raised where nobody can catch it (in a finalizer, in a callback of the compiler) is not forgotten."""
 
@@ -312,6 +333,34 @@ def study(folder: Path, number: int) -> list[float]:
 def test_interrupts_at_random_moments(tmp_path: Path) -> None:
     """Each of them clean and in time."""
     assert max(study(tmp_path, NUMBER)) < LATEST
+
+
+FIRST_FIT = """
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np
+from dspnmf import DSPNMF
+model, X = DSPNMF(3, max_iter=2, tol=0, random_state=0), np.eye(40, 9)
+threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        model.fit(X)
+except KeyboardInterrupt:
+    print(model.fit(X).objective_)
+"""
+
+
+@pytest.mark.slow
+def test_the_first_fit_of_a_process(tmp_path: Path) -> None:
+    """While numba is imported and compiles: it is not left half-way, and the next fit works."""
+    found = set()
+    for at, after in enumerate(np.random.default_rng(0).uniform(0.0, 6.0, NUMBER // 5)):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / str(at))}
+        command = [sys.executable, "-c", FIRST_FIT, str(after)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), after
+        found.add(done.stdout)
+    assert len(found) == 1
 
 
 @pytest.mark.slow

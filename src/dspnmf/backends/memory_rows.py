@@ -31,7 +31,7 @@ TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 num
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
-_ACTIVE_SETS = 1.0  # solves of k^3 operations that a row's active set takes after these, about
+_ACTIVE_SETS = 4.0  # times k sweeps take as long as a row's active set, at most
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
 
