@@ -189,7 +189,7 @@ def test_transform_is_interrupted_too(wine: np.ndarray) -> None:
 def test_a_search_of_scikit_learn_ends(wine: np.ndarray) -> None:
     """GridSearchCV takes errors of a fit for bad scores; an interrupt is none."""
     search = GridSearchCV(
-        DSPNMF(3, random_state=0, **ENDLESS),
+        DSPNMF(3, random_state=0, max_iter=500, tol=0.0),
         {"n_components": [3, 4, 5]},
         scoring=lambda model, X, y=None: -model.reconstruction_err_,
         error_score=np.nan,

@@ -18,6 +18,8 @@ PACKAGE = Path(dspnmf.__file__).parent
 LAYERS = (
     {
         "_atomic_files",
+        "_compiled",
+        "_interrupts",
         "_threads",
         "_typing",
         "_validation",
