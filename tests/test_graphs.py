@@ -479,6 +479,7 @@ def descent(monkeypatch):
     module.__spec__ = ModuleSpec("pynndescent", None)
     module.NNDescent = _Descent
     monkeypatch.setitem(sys.modules, "pynndescent", module)
+    monkeypatch.setattr(graphs, "Parallel", lambda n_jobs: lambda tasks: [task(*a, **k) for task, a, k in tasks])
     monkeypatch.setattr(graphs, "_LARGE", 30)
     monkeypatch.setattr(_Descent, "calls", 0)
     return _Descent

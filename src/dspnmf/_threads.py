@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -21,8 +23,9 @@ from threadpoolctl import ThreadpoolController
 Result = TypeVar("Result")
 
 _WORTH_A_THREAD = 6e6  # floating-point operations below which handing work over costs more than doing it
+_PIECE = 4e8  # operations after which a thread returns to Python: some tenths of a second at most
 _lock = threading.RLock()
-_here = threading.local()  # .alone: whether this thread starts no others
+_here = threading.local()  # .alone: whether this thread starts no others; .caller: events of the one it works for
 _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "threads": 1, "pool": None, "size": 0}
 
 
@@ -81,17 +84,57 @@ def _pool(size: int) -> ThreadPoolExecutor:
         return pool
 
 
-def spread(task: Callable[[int, int], Result], n: int, operations: float, block: int = 1) -> list[Result]:
-    """Call ``task(lo, hi)`` for parts that cover ``range(n)``, cut at multiples of `block`; results in their order."""
+def spread(task: Callable[[int, int], Result], n: int, operations: float, block: int = 1) -> Result:
+    """Sum of ``task(lo, hi)`` over pieces that cover ``range(n)``, cut at multiples of `block` (see `added`).
+
+    Every thread works through the pieces of one part. Between two pieces the main thread can be interrupted; an
+    interrupt or an error anywhere stops all threads, and leaves here when the last of them has finished its piece.
+    """
     blocks = -(-n // block)
     threads = _state["threads"] if _state["users"] and not getattr(_here, "alone", False) else 1
     parts = max(1, min(threads, blocks, int(operations / _WORTH_A_THREAD) + 1))
-    cuts = [min(n, block * (blocks * part // parts)) for part in range(parts)] + [n]
-    if parts == 1:
-        return [task(0, n)]
-    others = [_pool(threads - 1).submit(task, lo, hi) for lo, hi in pairwise(cuts[1:])]
+    each = max(1, min(blocks // parts, round(operations / parts / _PIECE)))
+    pieces = parts * each
+    if pieces == 1:
+        return task(0, n)
+    cuts = [min(n, block * (blocks * piece // pieces)) for piece in range(pieces)] + [n]
+    stop, begun = threading.Event(), threading.Event()
+
+    def work(first: int) -> Any:
+        total, _here.caller = None, (begun, stop) if first else None
+        try:
+            for lo, hi in pairwise(cuts[first : first + each + 1]):
+                if not stop.is_set():
+                    total = added(total, task(lo, hi))
+                    begun.set()
+        except BaseException:
+            stop.set()
+            raise
+        return total
+
+    others = [_pool(threads - 1).submit(work, first) for first in range(each, pieces, each)]
     try:
-        first = task(cuts[0], cuts[1])
-    finally:  # an interrupt arrives here: no thread goes on writing when it leaves
+        return reduce(added, (other.result() for other in others), work(0))
+    finally:
+        stop.set()
+        begun.set()
         wait(others)
-    return [first, *(other.result() for other in others)]
+
+
+def compile_after_caller() -> None:
+    """In a thread that `spread` uses: wait until the calling thread has compiled what both are about to call.
+
+    Compiling takes seconds, and only the main thread can be interrupted in it.
+    """
+    if caller := getattr(_here, "caller", None):
+        begun, stop = caller
+        begun.wait()
+        if stop.is_set():
+            raise CancelledError
+
+
+def added(total: Any, part: Any) -> Any:
+    """The sum of two numbers or arrays, or of two tuples of them, item by item; None is nothing."""
+    if total is None:
+        return part
+    return tuple(map(add, total, part)) if isinstance(part, tuple) else total if part is None else total + part

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import numpy as np
+from joblib import Parallel, cpu_count, delayed, parallel_config
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
@@ -27,6 +28,8 @@ Indices = NDArray[np.intp]
 
 _LARGE = 20_000  # rows above which an approximate search is worth its misses
 _SAMPLE = 3_000  # rows whose mean distance stands for all, as in the published GNMF code
+_SEARCHED = 2**29  # products of a search for neighbours before it can be interrupted
+_SEARCHED_ROWS = 32  # rows it is done for at least at once
 _BLOCK = 2**20  # numbers that are dense in float64 at once
 _SCALE_NEIGHBOUR = 7  # Zelnik-Manor & Perona, NIPS 2004
 _TREE_NEIGHBOURS = 10  # nearly every edge of the Euclidean minimum spanning tree is among them
@@ -255,13 +258,22 @@ def _nearest(X: Matrix, Y: Matrix, k: int) -> Indices:
     """The k nearest rows of Y to every row of X; if X is Y, a row is among its own neighbours."""
     exact = NearestNeighbors(n_neighbors=min(k, Y.shape[0]), algorithm="brute" if sparse.issparse(Y) else "auto").fit(Y)
     if not (X is Y and X.shape[0] > _LARGE and not sparse.issparse(X) and find_spec("pynndescent")):
-        return np.asarray(exact.kneighbors(X, return_distance=False))
-    from pynndescent import NNDescent
-
-    found = np.array(NNDescent(X, n_neighbors=k, random_state=0).neighbor_graph[0], dtype=np.intp)
+        step = max(_SEARCHED // (Y.shape[0] * Y.shape[1]), _SEARCHED_ROWS)
+        parts = [exact.kneighbors(X[i : i + step], return_distance=False) for i in range(0, X.shape[0], step)]
+        return np.vstack(parts)
+    # In another process, which an interrupt ends: the search compiles and computes for minutes without a pause.
+    with parallel_config("loky", inner_max_num_threads=cpu_count()):
+        (found,) = Parallel(n_jobs=2)([delayed(_nearly_nearest)(X, k)])
     for i in np.flatnonzero((found < 0).any(axis=1)):  # the descent met fewer than k others
         found[i] = exact.kneighbors(X[i : i + 1], return_distance=False)
     return found
+
+
+def _nearly_nearest(X: Array, k: int) -> Indices:
+    """The k nearest rows to every row, as far as a descent finds them; below 0 where it met fewer."""
+    from pynndescent import NNDescent
+
+    return np.array(NNDescent(X, n_neighbors=k, random_state=0).neighbor_graph[0], dtype=np.intp)
 
 
 def _sorted_by_distance(X: Matrix, Y: Matrix, found: Indices) -> tuple[Indices, Array]:

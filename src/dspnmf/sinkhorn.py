@@ -36,6 +36,7 @@ from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf.solvers.multiplicative import ratio
 
 _BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
+_LOG_BLOCK = 2**12  # and in logarithms, where an entry takes far longer
 Metric: TypeAlias = tuple[Array, ...]  # over features on a grid: the sum of one metric along each axis
 _RANGE, _LARGEST = 300.0, 1e100  # -log K and entries of X and R up to which products neither vanish nor overflow
 
@@ -86,6 +87,7 @@ class Kernel:
         first, *others = metric
         self.lam, shift = lam, float(np.log(unit))
         self.features = int(np.prod([len(axis) for axis in metric]))
+        self.width = sum(len(axis) for axis in metric)  # multiplications for an entry of a product
         self.reach = 1 + lam * sum(float(axis.max()) for axis in metric) + abs(shift)  # largest |log K|
         self._logs = [-lam * first - 1.0 - shift, *(-lam * axis for axis in others)]
         self._factors = [np.exp(log) for log in self._logs]
@@ -131,7 +133,7 @@ def transport(
     wide = kernel.reach > _RANGE or max(float(X.max(initial=0)), float(R.max(initial=0))) > _LARGEST
     solve = _log_domain if log or wide else _plain
     exponent = gamma * kernel.lam / (1 + gamma * kernel.lam)
-    block = max(1, _BLOCK // m)
+    block = max(1, (_LOG_BLOCK if solve is _log_domain else _BLOCK) // m)
 
     def task(lo: int, hi: int) -> None:
         for i in range(lo, hi, block):
@@ -144,7 +146,7 @@ def transport(
                 part[rows] = value
 
     with team():
-        spread(task, n, 60.0 * steps * n * m, block)
+        spread(task, n, (60.0 + 4.0 * kernel.width) * steps * n * m, block)
     return plan
 
 

@@ -78,14 +78,15 @@ def test_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_spread_covers_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parts are consecutive, cut at blocks, and cover everything."""
+    """The pieces are consecutive, cut at blocks, and cover everything; small work is one piece a thread."""
     monkeypatch.setattr(_threads, "_WORTH_A_THREAD", 1.0)
     with team():
         monkeypatch.setitem(_threads._state, "threads", 3)
-        parts = spread(lambda lo, hi: (lo, hi), 100, 1e9, block=8)
+        assert len(spread(lambda lo, hi: [(lo, hi)], 100, 1e6, block=8)) == 3
+        parts = spread(lambda lo, hi: [(lo, hi)], 100, 6 * _threads._PIECE, block=8)
     assert parts[0][0] == 0
     assert parts[-1][1] == 100
-    assert len(parts) == 3
+    assert len(parts) == 6
     assert all(before[1] == after[0] and after[0] % 8 == 0 for before, after in pairwise(parts))
 
 

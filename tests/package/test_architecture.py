@@ -19,6 +19,8 @@ LAYERS = (
     {
         "_atomic_files",
         "_atomic_folders",
+        "_compiled",
+        "_interrupts",
         "_threads",
         "_typing",
         "_validation",

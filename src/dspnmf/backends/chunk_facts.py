@@ -60,8 +60,7 @@ class ChunkFacts:
             row, column, value = _validation.first_bad_cell(X)
             return cls(stored=values.size, bad=(first_row + row, column, value))
         unit = unit_near(high, values.dtype) if high > 0 else cls.unit
-        parts = spread(partial(kernels.moments, read_only(values), unit), len(values), 4.0 * values.size)
-        total, squares = (sum(column) for column in zip(*parts, strict=True))
+        total, squares = spread(partial(kernels.moments, read_only(values), unit), len(values), 4.0 * values.size)
         return cls(high, unit, total, squares, values.size)
 
     def check(self, method: str) -> ChunkFacts:

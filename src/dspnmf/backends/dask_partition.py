@@ -8,6 +8,7 @@ larger than memory unless it was persisted; the states of all chunks stay in thi
 
 from __future__ import annotations
 
+import signal
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -146,7 +147,12 @@ class LocalExecutor:
         scheduler = dask.base.get_scheduler(collections=blocks)
         if scheduler is dask.multiprocessing.get and not dask.config.get("pool", None):
             workers = dask.config.get("num_workers", None)
-            self._options["pool"] = ProcessPoolExecutor(workers, mp_context=dask.multiprocessing.get_context())
+            self._options["pool"] = ProcessPoolExecutor(
+                workers,
+                dask.multiprocessing.get_context(),
+                signal.signal,  # Ctrl-C in a terminal is for this process
+                (signal.SIGINT, signal.SIG_IGN),
+            )
             weakref.finalize(self, self._options["pool"].shutdown)
 
     def states(self, codes: Iterable[Array]) -> list[State]:

@@ -22,7 +22,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from dspnmf import _validation
-from dspnmf._threads import spread, team
+from dspnmf._threads import added, spread, team
 from dspnmf._typing import Array, ArrayLike, Matrix, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
@@ -172,27 +172,27 @@ class FileRows(MemoryRows):
             yield at, self._assembled(at, X)
             self._release_pages()
 
-    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
         def task(at: int, X: Array) -> Any:
             here = (None if A is None else A[at : at + len(X)] for A in arrays)
             result = kernel(self._assembled(at, X), *here, *small, 0, len(X), self._block, *last)
             self._release_pages()
-            return result if isinstance(result, tuple) else ()
+            return result
 
-        return [self._reader.each(task, work)]
+        return self._reader.each(task, work)
 
-    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
         if self._scratch is None:
             return super()._spread(kernel, work, arrays, *small, last=last)
-        block, parts = self._block, []
+        block, total = self._block, None
         for group in self._groups():
             here, n = [None if A is None else A[group] for A in arrays], group.stop - group.start
 
             def task(lo: int, hi: int, here: Any = here) -> Any:
                 return kernel(*here, *small, lo, hi, block, *last)
 
-            parts += spread(task, n, work * n / self.shape[0], block)
-        return parts
+            total = added(total, spread(task, n, work * n / self.shape[0], block))
+        return total
 
     def _release_pages(self) -> None:
         if self._scratch is not None:

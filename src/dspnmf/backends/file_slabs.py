@@ -20,7 +20,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
@@ -30,11 +30,12 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from dspnmf._threads import spread
+from dspnmf._threads import added, spread
 from dspnmf._typing import Array, ArrayLike
 
 SLAB = 2**22
 CHUNK = 2**28
+_READ_COST = 40.0  # operations in the time it takes to read a number
 _WHOLE_BLOCKS = 128  # rows a kernel takes at once, at most: slabs are cut where its blocks end
 
 _LEAVE_ALONE = "Leave the data alone during a fit, open them anew, and fit again."
@@ -56,7 +57,7 @@ _CHUNKS_TOO_TALL = (
 )
 
 Read = Callable[[int, int, Array], None]  # rows lo to hi into an array
-Task = Callable[[int, Array], tuple[Any, ...]]  # the number of the first of some rows, and these rows
+Task = Callable[[int, Array], Any]  # the number of the first of some rows, and these rows
 
 
 class FileChangedError(OSError):
@@ -101,13 +102,14 @@ class SlabReader:
         """
         n, step = self.shape[0], self.step
         if step * self.shape[1] * self.dtype.itemsize <= SLAB:
-            return _summed(spread(partial(self._own_slabs, task), -(-n // step), operations))
+            reading = _READ_COST * float(n) * self.shape[1]
+            return spread(partial(self._own_slabs, task), -(-n // step), max(operations, reading))
 
-        def share(at: int, X: Array) -> list[Any]:
+        def share(at: int, X: Array) -> Any:
             work = operations * len(X) / n
             return spread(lambda lo, hi: task(at + lo, X[lo:hi]), len(X), work, _WHOLE_BLOCKS)
 
-        return _summed(part for at, X in self.slabs() for part in share(at, X))
+        return reduce(added, (share(at, X) for at, X in self.slabs()))
 
     def _own_slabs(self, task: Task, lo: int, hi: int) -> Any:
         """The sum over slabs `lo` to `hi`, by the calling thread alone."""
@@ -121,7 +123,7 @@ class SlabReader:
                 yield task(at, X)
 
         with self._source.opened() as read:
-            return _summed(parts(read))
+            return reduce(added, parts(read))
 
     def _read(self, read: Read, lo: int, hi: int, out: Array) -> None:
         """Read a slab and make sure that it is the one it was."""
@@ -145,11 +147,6 @@ class SlabReader:
         """An error if the storage holds less of X than at the beginning."""
         if _amount_stored(self._X) < self._stored:
             raise FileChangedError(_LOST.format(path=self._path))
-
-
-def _summed(parts: Iterable[Any]) -> Any:
-    """Tuples added up, number by number."""
-    return reduce(lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)), parts)
 
 
 class _Contiguous:

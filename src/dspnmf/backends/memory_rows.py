@@ -28,7 +28,10 @@ from dspnmf.backends.small_arrays import HOST, Small
 Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
+_TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
+_SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
+_ACTIVE_SETS = 4.0  # times k sweeps take as long as a row's active set, at most
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
 
 
@@ -117,8 +120,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """P = X'U, Q = U'U, and U'LU for every operator; asked twice, they are made once."""
         if self._known is None:
             U = self.codes
-            parts = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
-            self._known = _total(parts, 0) / self.scale, _total(parts, 1), self._operators.between(U, U)
+            P, Q = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
+            self._known = P / self.scale, Q, self._operators.between(U, U)
         return self._known
 
     def step(self, t: float) -> None:
@@ -135,9 +138,9 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         S, M, extra, delta, kappa = self._cast(model)
         work = 2 * self.product_cost + sweeps * self.sweep_cost
         arrays = (extra, delta, self._U, self._D)
-        parts = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
+        total = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
         self._pending = 0.0
-        PD, UD, DD, first, last = (_total(parts, which) for which in range(5))
+        PD, UD, DD, first, last = total
         return PD / self.scale, UD, DD, float(first), float(last)
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
@@ -150,11 +153,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         S, M, extra, delta, kappa = self._cast(model)
         work = self.product_cost + sweeps * self.sweep_cost
         arrays = (extra, delta, self._U, self._D, self._newton["g"])
-        parts = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
+        total = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
         self._pending = 0.0
-        total = [_total(parts, which) for which in range(7)]
-        D = Slope(total[0], total[1], total[2], self._operators.between(self._D, self._D))
-        return D, Slope(total[3], total[4], total[5]), total[6]
+        slope, UD, DD, *of_A, DA = total
+        return Slope(slope, UD, DD, self._operators.between(self._D, self._D)), Slope(*of_A), DA
 
     def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
         """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
@@ -174,22 +176,22 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def project(self) -> tuple[Slope, Array, tuple[Array, ...]]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
         w = self._newton
-        parts = self._spread(_kernels().project, 3 * self.sweep_cost, (self._U, self._D, w["g"], w["z"]))
-        total = [_total(parts, which) for which in range(4)]
+        arrays = (self._U, self._D, w["g"], w["z"])
+        slope, Dz, Uz, zz = self._spread(_kernels().project, 3 * self.sweep_cost, arrays)
         z, between = w["z"], self._operators.between
-        return Slope(total[0], total[2], total[3], between(z, z)), total[1], between(self._D, z)
+        return Slope(slope, Uz, zz, between(z, z)), Dz, between(self._D, z)
 
     def combine(self, tau: float, stretch: float = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
         arrays = (self._U, self._D, self._newton["z"])
-        parts = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
-        return Sums(_total(parts, 0) / self.scale, _total(parts, 1), _total(parts, 2), *self._along())
+        PD, UD, DD = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
+        return Sums(PD / self.scale, UD, DD, *self._along())
 
     def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
-        parts = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
+        energy, Uu, uu = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
         u = self._newton["u"]
-        return Slope(float(_total(parts, 0)), _total(parts, 1), _total(parts, 2), self._operators.between(u, u))
+        return Slope(float(energy), Uu, uu, self._operators.between(u, u))
 
     def preconditioner(self, model: RowModel, floor: float) -> Array:
         """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
@@ -219,7 +221,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Array:
         """Codes that minimise the model row by row, without coupling and operators (convex: solved to rounding)."""
         pull, ties = (model.M / self.scale).astype(self.dtype), ties or Ties(None)
-        work = self.product_cost + _TRANSFORM_SWEEPS * self.sweep_cost
+        work = self.product_cost + (_TRANSFORM_SWEEPS + _ACTIVE_SETS * self.k) * self.sweep_cost
         codes = self._new()
         small = (ties.lengths, pull, np.ascontiguousarray(model.S))
         self._with_X(_kernels().solve_rows, work, (ties.pull, ties.weight, codes), *small, last=(_TRANSFORM_SWEEPS,))
@@ -240,7 +242,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
             return total
 
         work = 2.0 * self.shape[1] * self.k
-        return float(sum(sum(spread(partial(task, X, at), X.shape[0], work * X.shape[0])) for at, X in self._slabs()))
+        return sum(spread(partial(task, X, at), X.shape[0], work * X.shape[0]) for at, X in self._slabs())
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 from the residuals, or None where there are too many features for it."""
@@ -250,9 +252,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """The triangular factor R of [X U], built block by block."""
         U = self.codes
         R: Any = np.empty((0, self.shape[1] + self.k))
+        step = int(np.clip(_TRIANGLE_OPERATIONS / R.shape[1] ** 2, 512, 8192))
         for at, X in self._slabs():
-            for i in range(0, X.shape[0], 4 * TRIANGLE):
-                here = _dense(X[i : i + 4 * TRIANGLE]).astype(np.float64) / self.scale
+            for i in range(0, X.shape[0], step):
+                here = _dense(X[i : i + step]).astype(np.float64) / self.scale
                 R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
         return R
 
@@ -283,12 +286,13 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """Rows of X in their order: the number of the first one, and as many as are at hand at once."""
         yield 0, self._X
 
-    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        """Run a kernel on X and on arrays with a row for each of X's."""
-        return self._spread(kernel, work, (self._source, *arrays), *small, last=last)
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+        """Run a kernel on X and on arrays with a row for each of X's; what it returns, added up."""
+        slow = _SPARSE_COST if sparse.issparse(self._X) else 1.0
+        return self._spread(kernel, slow * work, (self._source, *arrays), *small, last=last)
 
-    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> list[Any]:
-        """Run a kernel on all rows, split among the threads."""
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+        """Run a kernel on all rows, split among the threads; what it returns, added up."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
 
@@ -308,11 +312,6 @@ def _kernels() -> Any:
 def _dense(X: Any) -> Array:
     """A block of rows as an array."""
     return X.toarray() if sparse.issparse(X) else X
-
-
-def _total(parts: list[Any], which: int) -> Any:
-    """Sum one result over the threads; a kernel with one result returns it bare."""
-    return sum(part[which] if isinstance(part, tuple) else part for part in parts)
 
 
 def _kernel_view(X: Any) -> Any:

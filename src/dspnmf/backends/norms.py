@@ -19,8 +19,7 @@ def norm2(X: Matrix, scale: float = 1.0) -> float:
     from dspnmf.backends import kernels
 
     values = read_only(X.data[:, None] if sparse.issparse(X) else X)
-    parts = spread(lambda lo, hi: kernels.squares(values, scale, lo, hi), len(values), 2.0 * values.size)
-    return float(sum(parts))
+    return float(spread(lambda lo, hi: kernels.squares(values, scale, lo, hi), len(values), 2.0 * values.size))
 
 
 def gram_norm2(X: Matrix, scale: float = 1.0) -> float:

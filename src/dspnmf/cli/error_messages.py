@@ -27,15 +27,16 @@ def options_line(options: Mapping[str, str]) -> str:
 
 @contextmanager
 def errors_as_messages(
-    kinds: tuple[type[BaseException], ...] = (Exception, KeyboardInterrupt),
+    kinds: tuple[type[Exception], ...] = (Exception,),
     *,
     options: Mapping[str, str] | None = None,
     other_option: str = "",
     advice: str = "",
     debug: bool = False,
     as_json: bool = False,
+    interrupted: str = "dspnmf: interrupted; nothing was written.",
 ) -> Iterator[None]:
-    """End the command at errors of these kinds, with one message and status 1 (130 if interrupted).
+    """End the command at errors of these kinds, with one message and status 1; if interrupted, with status 130.
 
     `options` are those of the library's parameters that the command has as options, `other_option` (with ``{}`` for the
     name) sets any other parameter. With `debug` errors are raised.
@@ -44,12 +45,10 @@ def errors_as_messages(
         yield
     except (typer.Exit, typer.BadParameter):
         raise
+    except KeyboardInterrupt:
+        typer.echo(interrupted, err=True)
+        raise typer.Exit(130) from None
     except kinds as error:
-        # compiled loops turn an interrupt into a SystemError
-        cause = (error.__cause__ or error.__context__) if isinstance(error, SystemError) else error
-        if isinstance(cause, KeyboardInterrupt):
-            typer.echo("dspnmf: interrupted; nothing was written.", err=True)
-            raise typer.Exit(130) from None
         if debug:
             raise
         text = str(error) or type(error).__name__

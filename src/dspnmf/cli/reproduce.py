@@ -32,6 +32,7 @@ Examples:
   dspnmf reproduce --sets Wine,Digits
 """
 _KEPT = "Every run that had ended is kept: start the same command again to continue."
+_STOPPED = f"\nInterrupted. {_KEPT}"
 _PAUSE = 15.0  # seconds between two lines, where the output is not a terminal
 
 
@@ -49,23 +50,19 @@ def reproduce(
     Interrupt it whenever you like: the same command goes on with the runs that are missing.
     """
     names = None if sets is None else _names(sets)
-    try:
-        with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}):
-            require()  # refuse to start where the page could not be written at the end
-            comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
-        for name, reason in comparison.absent.items():
-            typer.echo(f"Without {name}: {reason}", err=True)
-        if comparison.absent:
-            typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
-        with errors_as_messages(FILE_ERRORS, advice=_KEPT):
-            _run(comparison, jobs or cpu_count())
-            with output_folder(out, file_names()) as folder:
-                results, tables, summary = comparison.write(folder)
-                about = comparison.provenance()
-                write_reproduction(results, tables, summary, folder / "index.html", provenance=about)
-    except KeyboardInterrupt:
-        typer.echo(f"\nInterrupted. {_KEPT}", err=True)
-        raise typer.Exit(130) from None
+    with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}, interrupted=_STOPPED):
+        require()  # refuse to start where the page could not be written at the end
+        comparison = prepare(out, quick=quick, sets=names, data_dir=None if data_dir is None else str(data_dir))
+    for name, reason in comparison.absent.items():
+        typer.echo(f"Without {name}: {reason}", err=True)
+    if comparison.absent:
+        typer.echo("To get files: dspnmf data fetch NAME; to say where they are: --data-dir DIR.", err=True)
+    with errors_as_messages(FILE_ERRORS, advice=_KEPT, interrupted=_STOPPED):
+        _run(comparison, jobs or cpu_count())
+        with output_folder(out, file_names()) as folder:
+            results, tables, summary = comparison.write(folder)
+            about = comparison.provenance()
+            write_reproduction(results, tables, summary, folder / "index.html", provenance=about)
     typer.echo(summary.headline)
     if results.failures:
         typer.echo(f"{len(results.failures)} runs failed: the page names them, and the next start tries them again.")

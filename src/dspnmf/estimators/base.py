@@ -25,6 +25,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from dspnmf import _validation
+from dspnmf._interrupts import interrupts_kept
 from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
@@ -387,26 +388,18 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 Start = tuple[ArrayLike, ArrayLike]  # W and H
 
 
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether a KeyboardInterrupt began a chain of errors: compiled code turns one into a SystemError."""
-    while isinstance(error, SystemError):
-        error = error.__cause__
-    return isinstance(error, KeyboardInterrupt)
-
-
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """A fit that fails or is interrupted leaves the estimator as it was."""
     held = vars(estimator)
     before = dict(held)
     try:
-        yield
-    except BaseException as error:
+        with interrupts_kept():
+            yield
+    except BaseException:
         callbacks = {name: value for name, value in held.items() if name.startswith(("_skl_", "_callback_"))}
         held.clear()
         held.update(before | callbacks)
-        if _is_interrupt(error):
-            raise KeyboardInterrupt from None
         raise
 
 

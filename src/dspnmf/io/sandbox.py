@@ -43,6 +43,7 @@ class ChildProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in a terminal is for this process, which then ends the other
             # every thread of OpenBLAS would take a share of the memory
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
         )

@@ -96,6 +96,8 @@ def _in_pool(
             return list(submitted.values())
         except BaseException:
             held.close()
+            for process in list((pool._processes or {}).values()):  # its own exit waits for code that holds the GIL
+                process.kill()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return []

@@ -16,7 +16,7 @@ from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike
 from dspnmf._validation import FLAG, check_parameters, either, number, one_of, whole
 from dspnmf.backends import backend_for
-from dspnmf.estimators.base import RandomState
+from dspnmf.estimators.base import RandomState, unchanged_on_error
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.selection import candidates, results
@@ -184,6 +184,11 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         """Choose rank and weights, fit the choice to all of X as in `fit`, and return its codes."""
         check_parameters(self)
         _validation.check_backend(self, backend_for(X), {"whole matrix": type(self).__name__})
+        with unchanged_on_error(self):
+            return self._search(X, y)
+
+    def _search(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """The search, after the checks that need nothing but parameters; the codes of the choice."""
         X, _ = _validation.check_data(self, X, reset=True)
         y = checked_labels(y, X.shape[0])
         rng = check_random_state(self.random_state)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf._compiled import compiled
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, compiled, pull
+from dspnmf.backends.kernels.products import Source, pull
 from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
 SPARE = 8  # inner solves beyond 3 k after which an active set keeps the feasible point it has

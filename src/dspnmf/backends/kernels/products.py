@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from dspnmf._compiled import compiled
 from dspnmf._typing import Array
 
 Source: TypeAlias = Any  # X: an array, or the tuple (data, indices, indptr) of a CSR matrix
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-
-def compiled(function: Kernel) -> Kernel:
-    """Compile without the GIL. Products and sums may be fused, not reordered: so every process computes the same."""
-    return cast(Kernel, njit(nogil=True, cache=True, fastmath={"contract", "nsz"})(function))
 
 
 def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dspnmf._compiled import compiled
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, add_gram, compiled, features_scratch, pull, push
+from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
 
 
 @compiled
