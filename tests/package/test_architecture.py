@@ -20,6 +20,7 @@ LAYERS = (
         "_atomic_files",
         "_threads",
         "_typing",
+        "_untrusted_files",
         "_validation",
         "backends",
         "datasets",

@@ -216,8 +216,8 @@ def negative(array: np.ndarray) -> np.ndarray:
 
 
 SPOILED: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
-    "fewer rows": (lambda array: array[:-1], r" has (shape|2 rows|12 rows)"),
-    "more rows": (lambda array: np.concatenate([array, array]), r" has (shape|6 rows|26 rows)"),
+    "fewer rows": (lambda array: array[:-1], " has shape"),
+    "more rows": (lambda array: np.concatenate([array, array]), " has shape"),
     "no dimensions": (lambda array: np.float64(1.0), " is a float64, but must be an array"),
     "three dimensions": (lambda array: array[..., None, None], " has shape"),
     "a list": (lambda array: array.tolist(), " is a list, but must be an array"),
@@ -246,9 +246,6 @@ def test_arrays_that_no_fit_leaves(how: str, part: str, name: str, fitted: dict[
     label = ARRAYS[part][name]
     if how in ("fewer rows", "more rows") and label in ("training codes", "training data"):
         label, text = "training data", " has shape"  # which of the two is wrong, nobody can tell
-    if how in ("no dimensions", "three dimensions", "a list", "nothing") and label == "sums V'":
-        label = "sums (V'|P)"
-        text = rf"({text}| has .* rows, but must have)"
     with pytest.raises(ModelFileError, match=rf"is damaged: {label}{text}.* in its {type(model).__name__}\. Copy"):
         there_and_back(changed(model, part, **{name: spoil(held)}), tmp_path)
 
@@ -260,7 +257,7 @@ def test_arrays_that_no_fit_leaves(how: str, part: str, name: str, fitted: dict[
         ("", {"scale": "2"}, "scale is '2', but must be a finite number > 0"),
         ("batches", {"norm2": np.inf}, "norm2 is inf, but must be a finite number >= 0"),
         ("batches", {"mass": -1.0}, "mass is -1.0, but must be a finite number >= 0"),
-        ("batches", {"code": None}, "code is None, but must be a finite number >= 0"),
+        ("batches", {"code": None}, "code is None, but must be a finite number > 0"),
         ("completion", {"weight": np.nan}, "weight of V' is nan, but must be a finite number >= 0"),
         ("training", {"weight": -1.0}, "weight of the ties is -1.0, but must be a finite number >= 0"),
         ("training", {"edge_length": "long"}, "edge length is 'long', but must be a finite number >= 0"),

@@ -46,7 +46,7 @@ class Descent(Update):
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
-        self.stretch = memory["stretch"]
+        self.stretch = float(np.clip(memory["stretch"], 1.0, LONGEST))
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
