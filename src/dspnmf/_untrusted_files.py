@@ -151,7 +151,7 @@ def _header_faults(
 
 
 def value_faults(name: str, values: NDArray[Any], below: float = 0.0) -> Iterator[str]:
-    """Whether entries are not finite, or lie further below 0 than `below` times the largest (ANY_SIGN: as they like)."""
+    """Whether entries are not finite, or further below 0 than `below` times the largest (ANY_SIGN: of any sign)."""
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)  # NaN where there is one
     if not (np.isfinite(low) and np.isfinite(high) and (below == ANY_SIGN or low >= -below * high)):
         yield f"{name} has entries that are not finite{'' if below == ANY_SIGN else ', or negative'}"

@@ -206,16 +206,13 @@ def test_classes_of_the_users(wine: np.ndarray, tmp_path: Path) -> None:
     assert_same(dspnmf.load(tmp_path / "own.skops", classes=[Own]), model)
 
 
-def test_rounded_sums_come_back(tmp_path: Path) -> None:
-    """Sums that rounding has left a little below 0 do not make a model a damaged one."""
-    rng = np.random.default_rng(3)
-    X = (rng.random((60, 20)) * (rng.random((60, 20)) < 0.2)).astype(np.float32)
-    lowest = 0.0
-    for seed in range(5):
-        model = DSPNMF(5, random_state=seed, max_iter=40, tol=0).fit(X)
-        lowest = min(lowest, float(model._transform_state.batches.P.min()))
-        assert_same(there_and_back(model, tmp_path), model)
-    assert lowest < 0
+def test_rounded_sums_come_back(wine: np.ndarray, tmp_path: Path) -> None:
+    """Sums that rounding has left a little below 0, as happens in float32, do not make a model a damaged one."""
+    model = make("DSPNMF").fit(wine)
+    state = model._transform_state
+    for array in (state.pull, state.curvature, state.batches.P, state.batches.Q):
+        array[0, 1] = -1e-7 * array.max()
+    assert_same(there_and_back(model, tmp_path), model)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
