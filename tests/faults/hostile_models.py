@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, minmax_scale
 
@@ -63,6 +64,7 @@ def fits() -> dict[str, Fit]:
         "float32": lambda: make("NSNMF").fit(X.astype(np.float32)),
         "generator": lambda: make("NMF", random_state=np.random.RandomState(0)).fit(X),
         "pipeline": lambda: make_pipeline(MinMaxScaler(clip=True), make("DSPNMF")).fit(X),
+        "classifier": lambda: make_pipeline(make("NMF"), LogisticRegression()).fit(X, y),
         "not fitted": lambda: make("GNMF"),
     }
 
@@ -255,7 +257,7 @@ def _another(array: np.ndarray, pick: random.Random) -> np.ndarray:
         lambda: array.ravel(),
         lambda: array.T,
         lambda: array[..., None],
-        lambda: array.ravel()[:1].reshape(1, 1),
+        lambda: array.reshape(-1)[:1, None],
         lambda: array[:0] if array.ndim else array.reshape(1)[:0],
         lambda: np.repeat(array, 50, axis=0) if array.ndim else array,
     ]

@@ -64,6 +64,8 @@ def methods(model: Any, X: np.ndarray) -> dict[str, Any]:
     if hasattr(model, "transform"):
         calls["transform"] = lambda: np.asarray(model.transform(X[:9]))
         calls["float32"] = lambda: np.asarray(model.transform(X[:9].astype(np.float32)))
+    if hasattr(model, "predict"):
+        calls["predict"] = lambda: model.predict(X[:9])
     if hasattr(model, "inverse_transform"):
         codes = np.ones((2, getattr(model[-1] if hasattr(model, "steps") else model, "n_components_", 3)))
         calls["inverse_transform"] = lambda: model.inverse_transform(codes)

@@ -173,6 +173,11 @@ class Checkpoint:
             if not 0 < len(history) <= iterations + 1:
                 raise ValueError(f"a history of {len(history)} values, but max_iter={iterations}")
             others = [archive.array(f"other{j}", (m, k), np.float64) for j in range(about["others"] if name else 0)]
+            rows.begin(codes)
+            now_P, now_Q, now_L = rows.sums()
+            for there, here in zip((P, Q, *L), (now_P, now_Q, *now_L), strict=True):
+                if not np.allclose(there, now := rows.small.host(here), 0, ROUNDED_SUMS * np.abs(now).max()):
+                    raise ValueError("its sums are not those of its codes")
             adopt = rows.small.adopt
             state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)))
             return Run(codes, state, history, about["converged"], tuple(others))

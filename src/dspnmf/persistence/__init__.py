@@ -27,6 +27,7 @@ from dspnmf.persistence._contents import (
     ModelFileError,
     check_arrays,
     check_model,
+    native,
     own_classes,
     portable,
     refused,
@@ -111,7 +112,8 @@ def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
     path : path
         The file.
     classes : sequence of classes, optional
-        Estimators of your own (derived from `dspnmf.estimators.ComponentFactorization`) that the file may hold.
+        What else the file may hold: estimators of your own (derived from `dspnmf.estimators.ComponentFactorization`),
+        and those of scikit-learn whose compiled code can crash on a file that was tampered with (such as ``SVC``).
 
     Returns
     -------
@@ -186,6 +188,12 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, 
             raise ModelFileError(
                 f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
                 "trust whoever made it; if that was you, save the model again with dspnmf.save."
+            )
+        if names := native(description, classes):
+            shown = ", ".join(name.rpartition(".")[2] for name in names)
+            raise ModelFileError(
+                f"{path} holds {', '.join(names)} of scikit-learn, whose compiled code would crash where a file was "
+                f"tampered with. If you know where it comes from, pass classes=[{shown}]."
             )
         check_arrays(archive, description)
     return note, content

@@ -43,6 +43,13 @@ _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of 
     "SparseMatrixNode": ("scipy.sparse.",),
 }
 _SPARSE = tuple(f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csr", "csc") for form in ("array", "matrix"))
+_NATIVE = (  # modules of scikit-learn whose compiled loops trust the arrays of a fitted estimator
+    "sklearn.cluster._bisect_k_means.",
+    "sklearn.cluster._kmeans.",
+    "sklearn.decomposition._lda.",
+    "sklearn.ensemble._hist_gradient_boosting.",
+    "sklearn.svm._classes.",
+)
 _STATES = (TransformState, TrainingRows, BatchSums, Completion)  # what fitted models keep
 _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselves
     f"sklearn.model_selection._split.{name}"
@@ -89,6 +96,12 @@ def refused(description: Description, file: BinaryIO, classes: Iterable[type] = 
     extra = {("ObjectNode", name_of(kind)) for kind in classes}
     named = {name for kind, name in description.types if not (_expected(kind, name) or (kind, name) in extra)}
     return sorted(named or set(skops().get_untrusted_types(file=file)) - set(trusted(classes)))
+
+
+def native(description: Description, classes: Iterable[type]) -> list[str]:
+    """The names of estimators in a file that could crash when they are used, and are not among the caller's classes."""
+    named = {name for kind, name in description.types if kind == "ObjectNode" and name.startswith(_NATIVE)}
+    return sorted(named - set(map(name_of, classes)))
 
 
 def check_arrays(archive: StoredArchive, description: Description) -> None:
