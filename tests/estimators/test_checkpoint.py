@@ -296,6 +296,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "small Q": ({"Q": np.ones((1, 1))}, r"Q has shape \(1, 1\), but must have \(3, 3\)"),
     "wide V'": ({"Vt": np.ones((13, 4))}, r"Vt has shape \(13, 4\), but must have \(13, 3\)"),
     "huge P": ({"P": np.full((13, 3), 1e300)}, "its sums are not those of its codes"),
+    "huge V'": ({"Vt": np.full((13, 3), 1e300)}, "its objective is (inf|nan), but its history ends with"),
+    "other V'": ({"Vt": np.ones((13, 3))}, "its objective is .*, but its history ends with"),
     "NaN": ({"history": np.array([np.nan])}, "history has entries that are not finite"),
     "no history": ({"history": np.empty(0)}, "a history of 0 values"),
     "start": ({"start": 5}, "no fit writes start=5"),

@@ -390,6 +390,8 @@ def _change(schema: dict[str, Any], files: list[str], pick: random.Random) -> No
     nodes = [(name, node) for name, node in _nodes(schema) if name not in PATIENT]
     leaves = [node for _, node in nodes if node.get("__loader__") == "JsonNode"]
     mappings = [node for _, node in nodes if node.get("__loader__") == "DictNode" and node.get("content")]
+    if not (mappings and leaves):
+        return  # an earlier change left nothing
     _, node = pick.choice(nodes)
     mapping = pick.choice(mappings)
     key = pick.choice(sorted(mapping["content"]))

@@ -83,6 +83,7 @@ class Checkpoint:
         self._identity: dict[str, Any] = {}
         self._fingerprint: Array = np.empty((0, 0))
         self._memory: Mapping[str, float] = {}
+        self._objective = Objective({}, {})
 
     def identify(
         self, estimator: Any, solver: str, rows: Rows, objective: Objective, memory: Mapping[str, float], *given: Any
@@ -96,7 +97,7 @@ class Checkpoint:
             return
         from dspnmf import __version__
 
-        self._memory = memory
+        self._memory, self._objective = memory, objective
         parameters = {name: _shown(value) for name, value in estimator.get_params(deep=False).items()}
         self._identity = {
             "method": type(estimator).__name__,
@@ -180,6 +181,11 @@ class Checkpoint:
                     raise ValueError("its sums are not those of its codes")
             adopt = rows.small.adopt
             state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)))
+            with np.errstate(all="ignore"):
+                (value,) = rows.small.fetch([self._objective.value(state)])
+            size = abs(history[-1]) + sum(weight * term.norm2 for weight, term in self._objective.weighted())
+            if not abs(value - history[-1]) <= ROUNDED_SUMS * size:
+                raise ValueError(f"its objective is {value}, but its history ends with {history[-1]}")
             return Run(codes, state, history, about["converged"], tuple(others))
 
         here, earlier = run(""), run("best_") if best else None
