@@ -170,12 +170,12 @@ def changed_members(content: bytes, pick: random.Random) -> bytes:
 
 
 def bomb(content: bytes, pick: random.Random) -> bytes:
-    """A member that unpacks to 300 MB, and may say that it has a few bytes only."""
+    """A member that unpacks to 240 MB, and may say that it has a few bytes only."""
     members = _unpacked(content)
     one = pick.choice(sorted(members))
     file = io.BytesIO(_packed({name: data for name, data in members.items() if name != one}))
-    raw, checksum, size = _zeros(one.endswith(".json"), pick.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2]))
-    method = zipfile.ZIP_BZIP2 if raw.startswith(b"BZh") else zipfile.ZIP_DEFLATED
+    method = zipfile.ZIP_DEFLATED if one.endswith(".json") else pick.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+    raw, checksum, size = _zeros(one.endswith(".json"), method)
     with zipfile.ZipFile(file, "a") as archive:  # as `writestr` does, but with bytes that are compressed already
         info = zipfile.ZipInfo(one)
         info.compress_type, info.CRC, info.compress_size, info.file_size = method, checksum, len(raw), size
@@ -194,11 +194,11 @@ def bomb(content: bytes, pick: random.Random) -> bytes:
 
 @cache
 def _zeros(text: bool, method: int) -> tuple[bytes, int, int]:
-    """An array of zeros, or blanks, of 300 MB: compressed, its checksum, and its size."""
-    head = _npy(np.zeros(0), shape=(36_000_000,))
+    """An array of zeros, or blanks, of 240 MB: compressed, its checksum, and its size."""
+    head = _npy(np.zeros(0), shape=(30 * 2**20,))
     packer = bz2.BZ2Compressor(1) if method == zipfile.ZIP_BZIP2 else zlib.compressobj(9, wbits=-15)
     parts, checksum, size = [], 0, 0
-    for part in (b" " if text else head, *[b" " * 2**20 if text else bytes(2**20)] * 288):
+    for part in (b" " if text else head, *[b" " * 2**20 if text else bytes(2**20)] * 240):
         parts.append(packer.compress(part))
         checksum, size = zlib.crc32(part, checksum), size + len(part)
     return b"".join(parts) + packer.flush(), checksum, size

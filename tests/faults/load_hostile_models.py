@@ -1,6 +1,7 @@
-"""Run in a process of its own: load every model file of a folder, resume every checkpoint, and use what comes back.
+"""Run in a process of its own: make hostile files, load every model, resume every checkpoint, and use what comes back.
 
-Writes a line of JSON for each file: before it is touched, and when that is done (what happened, seconds, kilobytes).
+Writes a line of JSON for each file to ``results.jsonl``: before it is touched, and when that is done (what happened,
+seconds, kilobytes).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hostile_models import CHECKPOINT, resumed, rows
+from hostile_models import CHECKPOINT, hostile_files, resumed, rows, whole_files
 
 import dspnmf
 from dspnmf.persistence import ModelFileError
@@ -83,17 +84,22 @@ def late(*_: Any) -> None:
     raise TimeoutError("too long")
 
 
-def main(folder: Path, results: Path, first: int) -> None:
-    """All files from the one with number `first` on."""
+def main(folder: Path, count: int, seed: int, first: int) -> None:
+    """All files from the one with number `first` on; they are made with the first."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     signal.signal(signal.SIGALRM, late)
-    for path in sorted(folder.parent.joinpath("whole").iterdir()):  # compile everything
+    if first == 0:
+        (folder / "whole").mkdir()
+        (folder / "hostile").mkdir()
+        for name, content in hostile_files(whole_files(folder / "whole"), count, seed):
+            (folder / "hostile" / name).write_bytes(content)
+    for path in sorted((folder / "whole").iterdir()):  # everything is compiled before memory is measured
         used(path)
     limit = 1024 * memory("VmSize") + 4 * 2**30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    with results.open("a") as file:
-        for path in sorted(folder.iterdir())[first:]:
+    with (folder / "results.jsonl").open("a") as file:
+        for path in sorted((folder / "hostile").iterdir())[first:]:
             print(json.dumps({"file": path.name}), file=file, flush=True)
             Path("/proc/self/clear_refs").write_text("5")
             size, before, begin = path.stat().st_size, memory("VmRSS"), time.monotonic()
@@ -110,4 +116,4 @@ def main(folder: Path, results: Path, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
