@@ -44,7 +44,7 @@ def used(path: Path) -> str:
         model = dspnmf.load(path)
     except (ModelFileError, OSError):
         return "refused"
-    in_pipeline = hasattr(model, "steps")
+    in_pipeline = not type(model).__module__.startswith("dspnmf.")
     outcome = "works"
     for name, call in methods(model, X).items():
         try:
