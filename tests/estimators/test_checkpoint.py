@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -274,6 +275,56 @@ def test_damaged_files_are_refused(harm: str, written: Path, wine: np.ndarray) -
     else:
         np.savez(written, a=np.ones(3))
     refused(written, "is damaged, or not a checkpoint of dspnmf .*delete it", DSPNMF(3, random_state=0, tol=0), wine)
+
+
+def changed(path: Path, **parts: Any) -> None:
+    """Write a checkpoint again with other arrays, or other facts in its note."""
+    with np.load(path, allow_pickle=False) as content:
+        arrays = dict(content)
+    about = json.loads(str(arrays["about"]))
+    for name, value in parts.items():
+        (about if name in about else arrays)[name] = value
+    np.savez(path, **arrays | {"about": np.array(json.dumps(about))})
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "codes by columns": ({"codes": np.asfortranarray(np.ones((178, 3)))}, "codes is stored by columns"),
+    "fewer codes": ({"codes": np.ones((177, 3))}, r"codes has shape \(177, 3\), but must have \(178, 3\)"),
+    "other codes": ({"codes": np.ones((178, 3))}, "its sums are not those of its codes"),
+    "codes below 0": ({"codes": -np.ones((178, 3))}, "codes has entries that are not finite, or negative"),
+    "float32 codes": ({"codes": np.ones((178, 3), "f4")}, "codes has dtype float32, but must be float64"),
+    "small Q": ({"Q": np.ones((1, 1))}, r"Q has shape \(1, 1\), but must have \(3, 3\)"),
+    "wide V'": ({"Vt": np.ones((13, 4))}, r"Vt has shape \(13, 4\), but must have \(13, 3\)"),
+    "huge P": ({"P": np.full((13, 3), 1e300)}, "its sums are not those of its codes"),
+    "huge V'": ({"Vt": np.full((13, 3), 1e300)}, "its objective is (inf|nan), but its history ends with"),
+    "other V'": ({"Vt": np.ones((13, 3))}, "its objective is .*, but its history ends with"),
+    "NaN": ({"history": np.array([np.nan])}, "history has entries that are not finite"),
+    "no history": ({"history": np.empty(0)}, "a history of 0 values"),
+    "start": ({"start": 5}, "no fit writes start=5"),
+    "operators": ({"operators": 10**9}, "no fit writes operators=1000000000"),
+    "memory": ({"memory": {"stretch": -1}}, "no fit writes memory="),
+    "generator": ({"generator": ["MT19937", 10**6, 0, 0.0]}, "no fit writes generator="),
+    "words": ({"generator": ["MT19937", 5, 0, "x"]}, "must be real number"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_no_fit_writes_is_refused(how: str, written: Path, wine: np.ndarray) -> None:
+    """Every array and every fact of a checkpoint is checked before it is used."""
+    parts, text = CHANGES[how]
+    changed(written, **parts)
+    refused(written, rf"is damaged, or not a checkpoint.*{text}", DSPNMF(3, random_state=0, tol=0), wine)
+
+
+def test_sweeps_are_bounded(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that asks for a billion sweeps gets no more than a fit would take."""
+    model, path = DSPNMF(3, solver="hals", random_state=0, max_iter=12, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(wine, checkpoint_path=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    changed(path, memory={"stretch": 1e300, "now": 10**9})
+    assert model.fit(wine, checkpoint_path=path).n_iter_ == 12
 
 
 def test_nothing_is_unpickled(written: Path) -> None:

@@ -23,6 +23,7 @@ LAYERS = (
         "_interrupts",
         "_threads",
         "_typing",
+        "_untrusted_files",
         "_validation",
         "backends",
         "datasets",

@@ -178,7 +178,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
         if not update.resumable:
             keeper.refuse(self, "its rule cannot be resumed")
-        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, y, *given)
+        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
         root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():

@@ -4,7 +4,8 @@ The file is an .npz (no pickle): codes, V', P, Q, history, the state of the rand
 the other runs, and what says which fit it belongs to: an identity, and sums over the rows of X with fixed random
 weights. It is complete at every moment, because a new one is written next to it and then takes its place. A fit called
 again with the same arguments goes on where the file was written, and ends where it would have ended undisturbed. A file
-of another fit, or one that is damaged, is refused and left alone. A file that cannot be written does not end the fit.
+of another fit, or one that is damaged, is refused and left alone: everything in it is checked before it is used. A file
+that cannot be written does not end the fit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,8 @@ from scipy import sparse
 
 from dspnmf._atomic_files import complete, part_of, write_array
 from dspnmf._typing import Array, ArrayLike, Codes
-from dspnmf._validation import users_frame
+from dspnmf._untrusted_files import ANY_SIGN, FLOATS, ROUNDED_SUMS, StoredArchive, generator_faults
+from dspnmf._validation import FLAG, number, users_frame
 from dspnmf.backends.file_slabs import path_of
 from dspnmf.backends.protocol import Backend, Rows
 from dspnmf.backends.row_model import GROUP, RandomCodes
@@ -34,7 +36,6 @@ from dspnmf.backends.small_arrays import Small
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 
-_MEMBERS = ("Vt", "P", "Q")
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
 _UNLIKE = ("verbose", "forget_factor")  # parameters that do not change a fit
 
@@ -85,16 +86,22 @@ class Checkpoint:
         self._warned = False
         self._identity: dict[str, Any] = {}
         self._fingerprint: Array = np.empty((0, 0))
+        self._memory: Mapping[str, float] = {}
+        self._objective = Objective({}, {})
 
-    def identify(self, estimator: Any, solver: str, rows: Rows, objective: Objective, *given: Any) -> None:
+    def identify(
+        self, estimator: Any, solver: str, rows: Rows, objective: Objective, memory: Mapping[str, float], *given: Any
+    ) -> None:
         """Say which fit this is: method, parameters, data, and what else was given (y, W, H).
 
-        `solver` is the one that runs: "auto" depends on the backend, and no solver can resume from another's memory.
+        `solver` is the one that runs: "auto" depends on the backend, and no solver can resume from another's memory
+        (`memory`: that of this one).
         """
         if self.path is None:
             return
         from dspnmf import __version__
 
+        self._memory, self._objective = memory, objective
         parameters = {name: _shown(value) for name, value in estimator.get_params(deep=False).items()}
         self._identity = {
             "method": type(estimator).__name__,
@@ -123,13 +130,13 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with zipfile.ZipFile(self.path) as archive:
-                about = json.loads(str(_member(archive, "about")))
+            with StoredArchive(self.path) as archive:
+                about = json.loads(archive.text("about"))
                 difference = _difference(about["identity"], self._identity)
-                then = _member(archive, "fingerprint")
+                then = archive.array("fingerprint", (None, None), *FLOATS, below=ANY_SIGN)
                 same = not difference and _same_rows(then, self._fingerprint, _SAME_SUMS[rows.dtype.itemsize])
                 point = self._point(archive, about, rows) if same else None
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        except Exception as error:  # a damaged file may hold anything, and its readers raise anything
             raise ValueError(
                 f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
                 "as it is: delete it to begin anew, or pass another path."
@@ -143,20 +150,53 @@ class Checkpoint:
             )
         return point
 
-    def _point(self, archive: zipfile.ZipFile, about: dict[str, Any], rows: Rows) -> Point:
-        def run(name: str) -> Run:
-            codes = rows.restore_codes(_blocks(archive, f"{name}codes"))
-            small = [rows.small.adopt(_member(archive, name + part)) for part in _MEMBERS]
-            L = tuple(rows.small.adopt(_member(archive, f"{name}L{j}")) for j in range(about["operators"]))
-            history = _member(archive, f"{name}history").tolist()
-            others = tuple(_member(archive, f"other{j}") for j in range(about["others"])) if name else ()
-            return Run(codes, State(small[0], small[1], small[2], L), history, about["converged"], others)
+    def _point(self, archive: StoredArchive, about: dict[str, Any], rows: Rows) -> Point:
+        """Where the fit stood; what no fit writes is an error."""
+        (n, m), k = rows.shape, rows.k
+        starts, iterations = (int(self._identity.get(name, 1)) for name in ("n_init", "max_iter"))
+        start, best, memory = about["start"], about["best"], about["memory"]
+        kind, position, *gauss = about["generator"]
+        sound = {
+            "start": start in range(starts) and FLAG.test(best) and best == (start > 0),
+            "operators": about["operators"] == (len(self._fingerprint) - m) // k,
+            "others": about["others"] == max(start - 1, 0),
+            "converged": FLAG.test(about["converged"]),
+            "memory": memory.keys() == self._memory.keys() and all(map(number(0).test, memory.values())),
+            "generator": kind == "MT19937" and not any(generator_faults("", position)),
+        }
+        if unsound := [name for name, holds in sound.items() if not holds]:
+            raise ValueError(f"no fit writes {unsound[0]}={about[unsound[0]]!r}")
 
-        here, best = run(""), run("best_") if about["best"] else None
+        def run(name: str) -> Run:
+            codes = rows.restore_codes(archive.row_blocks(f"{name}codes", (n, k), rows.dtype, GROUP))
+            Vt = archive.array(f"{name}Vt", (m, k), np.float64)
+            P = archive.array(f"{name}P", (m, k), np.float64, below=ROUNDED_SUMS)
+            Q = archive.array(f"{name}Q", (k, k), np.float64, below=ROUNDED_SUMS)
+            names = (f"{name}L{j}" for j in range(about["operators"]))
+            L = [archive.array(one, (k, k), np.float64, below=ANY_SIGN) for one in names]
+            history = archive.array(f"{name}history", (None,), np.float64, below=ANY_SIGN).tolist()
+            if not 0 < len(history) <= iterations + 1:
+                raise ValueError(f"a history of {len(history)} values, but max_iter={iterations}")
+            others = [archive.array(f"other{j}", (m, k), np.float64) for j in range(about["others"] if name else 0)]
+            rows.begin(codes)
+            now_P, now_Q, now_L = rows.sums()
+            for there, here in zip((P, Q, *L), (now_P, now_Q, *now_L), strict=True):
+                if not np.allclose(there, now := rows.small.host(here), 0, ROUNDED_SUMS * np.abs(now).max()):
+                    raise ValueError("its sums are not those of its codes")
+            adopt = rows.small.adopt
+            state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)))
+            with np.errstate(all="ignore"):
+                (value,) = rows.small.fetch([self._objective.value(state)])
+            size = abs(history[-1]) + sum(weight * term.norm2 for weight, term in self._objective.weighted())
+            if not abs(value - history[-1]) <= ROUNDED_SUMS * size:
+                raise ValueError(f"its objective is {value}, but its history ends with {history[-1]}")
+            return Run(codes, state, history, about["converged"], tuple(others))
+
+        here, earlier = run(""), run("best_") if best else None
         rows.begin(here.codes)
-        kind, position, has_gauss, gauss = about["generator"]
-        generator = (kind, _member(archive, "generator"), position, has_gauss, gauss)
-        return Point(about["start"], here.state, here.history, about["memory"], generator, best)
+        generator = (kind, archive.array("generator", (624,), np.uint32), position, *gauss)
+        np.random.RandomState().set_state(generator)  # an error where the rest of it is none
+        return Point(start, here.state, here.history, memory, generator, earlier)
 
     def save(self, rows: Rows, point: Point) -> None:
         """Write the file, if it is time to; where that fails, again when it is time the next time."""
@@ -186,7 +226,7 @@ class Checkpoint:
             runs = {"": Run(None, point.state, point.history, False)} | ({"best_": point.best} if point.best else {})
             for name, run in runs.items():
                 s = run.state.on_host(rows.small)
-                small = {**dict(zip(_MEMBERS, (s.Vt, s.P, s.Q), strict=True)), "history": np.array(run.history)}
+                small = {"Vt": s.Vt, "P": s.P, "Q": s.Q, "history": np.array(run.history)}
                 for part, array in (small | {f"L{j}": L for j, L in enumerate(s.L)}).items():
                     _write(archive, name + part, array)
                 with archive.open(f"{name}codes.npy", "w", force_zip64=True) as member:
@@ -302,20 +342,3 @@ def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:
 def _write(archive: zipfile.ZipFile, name: str, array: Array) -> None:
     with archive.open(f"{name}.npy", "w") as member:
         np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(f"{name}.npy") as member:
-        return np.lib.format.read_array(member, allow_pickle=False)
-
-
-def _blocks(archive: zipfile.ZipFile, name: str) -> Iterator[Array]:
-    """An array in blocks of rows."""
-    with archive.open(f"{name}.npy") as member:
-        np.lib.format.read_magic(member)
-        (n, k), _, dtype = np.lib.format.read_array_header_1_0(member)
-        for i in range(0, n, GROUP):
-            rows = min(GROUP, n - i)
-            yield np.frombuffer(member.read(rows * k * dtype.itemsize), dtype).reshape(rows, k)
-        if member.read(1):  # also makes sure of the checksum
-            raise ValueError("more codes than rows")

@@ -41,7 +41,7 @@ class ComponentFactorization(Factorization):
         -------
         Z : ndarray of shape (n_samples, n_components)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         path = checked_codes_path(codes_path, X)
         backend = backend_for(X).storing(path)
         _validation.check_backend(self, backend, self._needs())
@@ -71,7 +71,7 @@ class ComponentFactorization(Factorization):
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         return backend_for(Z).samples(Z, self.components_)
 
     # -- what a method says of itself ----------------------------------------------------------------------------

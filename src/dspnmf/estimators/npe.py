@@ -99,7 +99,7 @@ class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def transform(self, X: ArrayLike) -> Array:
         """Images of the rows of X."""
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return np.asarray((X - self.mean_) @ self.components_.T)
 

@@ -1,7 +1,8 @@
 """Models in files: `save` and `load`, on skops. No pickle is ever loaded.
 
 A file is a zip archive as skops lays it out, with one member more: a note of its format and of the versions that wrote
-it. What a file may hold is an explicit list (`dspnmf.persistence._contents`); everything else is refused unread.
+it. What a file may hold is an explicit list (`dspnmf.persistence._contents`); everything else is refused unread. Models
+whose parts do not fit each other are refused too (`dspnmf.persistence._fitted_models`).
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from dspnmf import _atomic_files as _files
+from dspnmf._untrusted_files import StoredArchive
 from dspnmf.persistence._contents import (
+    Description,
     ModelFileError,
+    check_arrays,
     check_model,
-    check_sound,
+    native,
     own_classes,
     portable,
     refused,
     skops,
     trusted,
 )
+from dspnmf.persistence._fitted_models import check_sound
 
 __all__ = ["ModelFileError", "load", "save"]
 
@@ -85,12 +90,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     dump(portable(model), content)
     with ZipFile(content, "a") as archive:
         archive.writestr(MEMBER, json.dumps(present()._asdict()))
-        schema = json.loads(archive.read(_SCHEMA))
-    if names := refused(schema, content, own_classes(model)):
+        description = Description(json.loads(archive.read(_SCHEMA)))
+    if names := refused(description, content, own_classes(model)):
         raise TypeError(
             f"{type(model).__name__} cannot be saved, because dspnmf.load would refuse its {', '.join(names)}. Model "
             "files hold estimators of dspnmf and scikit-learn, arrays and plain values: keep other parts apart."
         )
+    with StoredArchive(content) as archive:
+        check_arrays(archive, description)
     with _files.complete(path) as file:
         file.write(content.getbuffer())
 
@@ -105,7 +112,8 @@ def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
     path : path
         The file.
     classes : sequence of classes, optional
-        Estimators of your own (derived from `dspnmf.estimators.ComponentFactorization`) that the file may hold.
+        What else the file may hold: estimators of your own (derived from `dspnmf.estimators.ComponentFactorization`),
+        and those of scikit-learn whose compiled code can crash on a file that was tampered with (such as ``SVC``).
 
     Returns
     -------
@@ -137,6 +145,8 @@ def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
         raise IsADirectoryError(f"{path} is a folder, not a model file: name the file in it.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}: check the path; dspnmf.save(model, path) writes one.")
+    if not path.is_file():  # reading from a pipe might never end
+        raise ModelFileError(f"{path} is not a regular file: copy the model into one first.")
     with path.open("rb") as file:
         try:
             note, content = _opened(file, path, classes)
@@ -157,7 +167,7 @@ def load(path: str | os.PathLike[str], *, classes: Sequence[type] = ()) -> Any:
 def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, BinaryIO]:
     """The note of an open file, and the same content in the present format, with nothing but what may be in it."""
     try:
-        archive = ZipFile(file)
+        archive = StoredArchive(file)
     except BadZipFile as error:
         raise ModelFileError(_not_an_archive(file, path)) from error
     with archive:
@@ -173,11 +183,19 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, 
         for number in range(note.format, FORMAT):
             schema = UPGRADES[number](schema)
         content = file if note.format == FORMAT else _with_schema(archive, schema)
-        if names := refused(schema, content, classes):
+        description = Description(schema)
+        if names := refused(description, content, classes):
             raise ModelFileError(
                 f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
                 "trust whoever made it; if that was you, save the model again with dspnmf.save."
             )
+        if names := native(description, classes):
+            shown = ", ".join(name.rpartition(".")[2] for name in names)
+            raise ModelFileError(
+                f"{path} holds {', '.join(names)} of scikit-learn, whose compiled code would crash where a file was "
+                f"tampered with. If you know where it comes from, pass classes=[{shown}]."
+            )
+        check_arrays(archive, description)
     return note, content
 
 

@@ -3,29 +3,30 @@
 In: arrays of NumPy and SciPy wherever the fit was, and no callbacks. Out: anything but what models are made of is
 refused by its name, before any of it is imported or built. Two walls: `refused` looks at every object the file
 describes, and lets only a few kinds of skops's nodes through, each with the packages its types may come from; then
-skops does its own audit, with the explicit list in `trusted`. What was built is checked (`check_sound`): the compiled
-loops do not check their indices, so arrays that do not fit each other must never reach them.
+skops does its own audit, with the explicit list in `trusted`. Arrays are looked at before they are read
+(`check_arrays`): what they take in memory follows from the size of the file. What was built is checked too
+(`dspnmf.persistence._fitted_models`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
+from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from dspnmf._untrusted_files import StoredArchive
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import Factorization
 from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
 
 _ELSEWHERE = ("torch", "cupy")
-_STATE = "_transform_state"
+_NEVER = ("numpy.void", "numpy.object_")  # the first would be as large as a number in the file says
 _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of its types may begin
     "ObjectNode": ("dspnmf.", "sklearn."),
     "DictNode": ("builtins.dict",),
@@ -42,6 +43,13 @@ _NODES: Mapping[str, tuple[str, ...]] = {  # a kind of node -> how the names of 
     "SparseMatrixNode": ("scipy.sparse.",),
 }
 _SPARSE = tuple(f"scipy.sparse._{kind}.{kind}_{form}" for kind in ("csr", "csc") for form in ("array", "matrix"))
+_NATIVE = (  # modules of scikit-learn whose compiled loops trust the arrays of a fitted estimator
+    "sklearn.cluster._bisect_k_means.",
+    "sklearn.cluster._kmeans.",
+    "sklearn.decomposition._lda.",
+    "sklearn.ensemble._hist_gradient_boosting.",
+    "sklearn.svm._classes.",
+)
 _STATES = (TransformState, TrainingRows, BatchSums, Completion)  # what fitted models keep
 _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselves
     f"sklearn.model_selection._split.{name}"
@@ -83,28 +91,69 @@ def trusted(classes: Iterable[type] = ()) -> list[str]:
     return [*own(), *map(name_of, (*_STATES, *classes)), *_SPARSE, *_SPLITTERS]
 
 
-def refused(schema: Any, file: BinaryIO, classes: Iterable[type] = ()) -> list[str]:
-    """The names of all types in a file (an open one, whose description is `schema`) that are not let through."""
+def refused(description: Description, file: BinaryIO, classes: Iterable[type] = ()) -> list[str]:
+    """The names of all types in a file (an open one, with this description) that are not let through."""
     extra = {("ObjectNode", name_of(kind)) for kind in classes}
-    named = {name for kind, name in _described(schema) if not (_expected(kind, name) or (kind, name) in extra)}
+    named = {name for kind, name in description.types if not (_expected(kind, name) or (kind, name) in extra)}
     return sorted(named or set(skops().get_untrusted_types(file=file)) - set(trusted(classes)))
+
+
+def native(description: Description, classes: Iterable[type]) -> list[str]:
+    """The names of estimators in a file that could crash when they are used, and are not among the caller's classes."""
+    named = {name for kind, name in description.types if kind == "ObjectNode" and name.startswith(_NATIVE)}
+    return sorted(named - set(map(name_of, classes)))
+
+
+def check_arrays(archive: StoredArchive, description: Description) -> None:
+    """Whether all arrays of a file are plain numbers or text, and no larger than its size allows."""
+    budget = archive.budget()
+    for name, kind in description.files.items():
+        if kind == "NdArrayNode":
+            archive.check_array(name)
+        elif kind == "SparseMatrixNode":
+            budget -= archive.check_sparse(name, budget)
 
 
 def _expected(kind: str, name: str) -> bool:
     """Whether a node is of a kind, and its type from a package, that models are made of."""
     starts = _NODES.get(kind, ())
-    return any(name.startswith(start) if start.endswith(".") else name == start for start in starts)
+    return name not in _NEVER and any(
+        name.startswith(start) if start.endswith(".") else name == start for start in starts
+    )
 
 
-def _described(part: Any) -> Iterator[tuple[str, str]]:
-    """Kind of node and name of type of everything that a part of a schema describes."""
-    if isinstance(part, dict):
+class Description:
+    """What a schema of skops's describes: kinds of nodes with names of types, and members with what reads them.
+
+    An object that appears again (nodes with one id) must be described in the same way, and a member must belong to
+    one object: then what is built is no larger than what is written, however it refers to itself.
+    """
+
+    def __init__(self, schema: object) -> None:
+        self.types: set[tuple[str, str]] = set()
+        self.files: dict[str, str] = {}
+        self._words: dict[object, bytes] = {}
+        self._owners: dict[str, object] = {}
+        self._read(schema)
+
+    def _read(self, part: object) -> object:
+        """Add a part of a schema; what tells parts apart, ids and names of members left out."""
+        if isinstance(part, list):
+            return sha256(repr([self._read(inner) for inner in part]).encode()).digest()
+        if not isinstance(part, dict):
+            return part
+        inner = [(key, self._read(value)) for key, value in part.items() if key not in ("__id__", "file")]
+        words = sha256(repr(inner).encode()).digest()
+        kind, number, file = str(part.get("__loader__")), part.get("__id__"), part.get("file")
         if "__loader__" in part:
-            yield str(part["__loader__"]), f"{part.get('__module__')}.{part.get('__class__')}"
-        part = list(part.values())
-    if isinstance(part, list):
-        for inner in part:
-            yield from _described(inner)
+            self.types.add((kind, f"{part.get('__module__')}.{part.get('__class__')}"))
+        if number is not None and self._words.setdefault(number, words) != words:
+            raise ValueError(f"it describes two objects of one id, {number}")
+        if isinstance(file, str):
+            if file in self.files and (number is None or self._owners[file] != number):
+                raise ValueError(f"its member {file!r} belongs to two objects")
+            self.files[file], self._owners[file] = kind, number
+        return words
 
 
 def portable(part: Any) -> Any:
@@ -130,81 +179,38 @@ def check_model(model: Any) -> None:
             f"model={model!r} cannot be saved: pass an estimator of dspnmf such as DSPNMF(), or a scikit-learn "
             "Pipeline that holds one."
         )
-    if not _has_ours(model):
+    if not has_ours(model):
         raise TypeError(
             f"{type(model).__name__} holds no estimator of dspnmf, so dspnmf.save is not for it: use skops.io.dump."
         )
-    if cache := _cache(model):
+    if cache := cache_folder(model):
         raise ValueError(
             f"{type(model).__name__} has memory={cache!r}, a folder of pickles, which a model file must not name: "
             "call set_params(memory=None) before saving."
         )
 
 
-def check_sound(model: Any, path: Path) -> None:
-    """What came out of a file is a model whose parts fit each other; an error names the first that does not."""
-    if not _has_ours(model):
-        raise ModelFileError(f"{path} holds no estimator of dspnmf, but a {type(model).__name__}: use skops.io.load.")
-    if cache := _cache(model):
-        raise ModelFileError(
-            f"{path} names a folder of pickles (memory={cache!r}), which dspnmf.save never writes: do not trust "
-            "whoever made it."
-        )
-    for part in _within(model):
-        if sparse.issparse(part):
-            part.check_format(full_check=True)
-        if is_ours(part):
-            for fault in _faults(part):
-                raise ModelFileError(
-                    f"{path} is damaged: {fault} in its {type(part).__name__}. Copy the file again, or save the model "
-                    "again."
-                )
-
-
-def _faults(model: BaseEstimator) -> Iterator[str]:
-    """What is wrong with the arrays of a model: those of other shapes, types or signs than a fit leaves."""
-    held = vars(model)
-    if not held:
-        yield "no attribute at all"
-    k, m, state = held.get("n_components_", held.get("n_components")), held.get("n_features_in_"), held.get(_STATE)
-    for name, shape in {"components_": (k, m), "mean_": (m,)}.items():
-        if name in held and np.shape(held[name]) != shape:
-            yield f"{name} has shape {np.shape(held[name])}, but must have {shape}"
-    if _STATE in held and not isinstance(state, TransformState):
-        yield f"{_STATE} is a {type(state).__name__}"
-    if isinstance(state, TransformState):
-        yield from state.faults(k, m, _width(model, state, m))
-
-
-def _width(model: BaseEstimator, state: TransformState, m: int) -> int | None:
-    """Columns of new rows: those of X, twice for cosines; None for estimators of the user's, which may add some."""
-    if type(model) not in own().values():
-        return None
-    similarity = state.parameters.get("similarity")
-    return 2 * m if isinstance(similarity, str) and similarity == "cosine" else m
-
-
-def _has_ours(model: Any) -> bool:
+def has_ours(model: Any) -> bool:
     """Whether a model is, or holds, an estimator of this package."""
-    return any(map(is_ours, _within(model)))
+    return any(map(is_ours, within(model)))
 
 
 def own_classes(model: object) -> list[type]:
     """Classes of the caller that a model is made of: derived from the base of this package's estimators."""
-    kinds = {type(part) for part in _within(model) if is_ours(part)}
+    kinds = {type(part) for part in within(model) if is_ours(part)}
     return sorted(kinds - set(own().values()), key=lambda kind: kind.__qualname__)
 
 
-def _cache(model: Any) -> Any:
+def cache_folder(model: Any) -> Any:
     """The folder in which a model would keep pickles."""
-    folders = (getattr(part, "memory", None) for part in _within(model) if isinstance(part, BaseEstimator))
+    folders = (getattr(part, "memory", None) for part in within(model) if isinstance(part, BaseEstimator))
     return next((folder for folder in folders if folder is not None), None)
 
 
-def _within(part: Any) -> Iterator[Any]:
+def within(part: Any) -> Iterator[Any]:
     """A model and everything it holds."""
     yield part
     if isinstance(part, BaseEstimator) or is_dataclass(part):
         part = vars(part)
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple | set) else ():
-        yield from _within(inner)
+        yield from within(inner)

@@ -222,12 +222,12 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def transform(self, X: ArrayLike) -> Array:
         """Codes of new samples: `DSPNMF.transform` of the choice."""
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(_validation.check_data(self, X, reset=False)[0])
 
     def inverse_transform(self, Z: ArrayLike) -> Array:
         """Samples from codes: ``Z @ components_``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(Z)
 
     def _scoring(self, y: Labels, seed: int) -> Scoring:

@@ -49,13 +49,15 @@ class Descent(Update):
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
-        self.stretch, self.summed_at = memory["stretch"], memory["summed_at"]
+        self.stretch = float(np.clip(memory["stretch"], 1.0, LONGEST))
+        self.summed_at = memory["summed_at"]
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
-        self.summed_at, s = super().begin(rows, objective, Vt)
-        return self.summed_at, s
+        value, s = super().begin(rows, objective, Vt)
+        self.summed_at = max(value, 0.0)
+        return value, s
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
@@ -79,7 +81,7 @@ class Descent(Update):
         if lost or value < worn > objective.resolution:  # much of what is left, of a component or of all, is rounding
             new = with_components(rows, objective, s.with_sums(*rows.sums()))
             (value,) = rows.small.fetch([objective.value(new)])
-            self.summed_at = value
+            self.summed_at = max(value, 0.0)
         self.inner.adapt(settled)
         return length, longest, value, new
 

@@ -10,6 +10,7 @@ from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import RowModel, Sums
 
 ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
+MOST = 20  # sweeps of a look
 
 
 @dataclass
@@ -31,11 +32,11 @@ class Hals:
 
     @memory.setter
     def memory(self, saved: dict[str, float]) -> None:
-        self.now = int(saved["now"])
+        self.now = min(int(saved["now"]), MOST)
 
     def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
         """One look."""
-        self.most = int(np.clip((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2, 20))
+        self.most = int(np.clip((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2, MOST))
         self.now = self.now or self.most
         return rows.look(model, self.sweeps or self.now, stretch)
 
