@@ -40,7 +40,7 @@ __all__ = ["ModelFileError", "load", "save"]
 
 _SCHEMA = "schema.json"
 MEMBER = "dspnmf.json"
-FORMAT = 2
+FORMAT = 3
 # A format -> what makes the description of a model (skops's schema) one of the next format. Whoever renames or moves an
 # attribute or a class that older files hold adds one to FORMAT, and an entry here.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
