@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # sockets of killed workers
 ]
 LIMIT = 60  # seconds for a case, all of it
-TOLERANCE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
+CODES = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}  # how far codes may be from those of memory
 ITERATIONS = 40
 
 
@@ -163,9 +163,9 @@ def check_disturbed_fit(seed: int, workers: Workers) -> str:
         workers.kill(len(workers.processes))  # after: all that took part, and whatever they had
         workers.start(1)
         mine, again = workers.client.gather(workers.client.compute([Z, lazy_codes]))
-    assert model.objective_ == pytest.approx(objective, rel=TOLERANCE[dtype])
+    assert model.objective_ == pytest.approx(objective, rel=1e-6)
     for found in (mine, again):
-        np.testing.assert_allclose(found, codes, rtol=100 * TOLERANCE[dtype], atol=100 * TOLERANCE[dtype])
+        np.testing.assert_allclose(found, codes, rtol=CODES[dtype], atol=CODES[dtype])
     return (
         f"{seed}: {kind.__name__}, {dtype}, {form.__name__}, {killed} of {begin_with} killed after {when:.2f} s: "
         f"fit {fitted:.1f} s, all {time.monotonic() - began:.1f} s, "
@@ -194,6 +194,26 @@ def test_codes_of_x_that_is_lost(workers: Workers) -> None:
             later.compute()
         with pytest.raises(RuntimeError, match=r"Rows 0 to 150 of X were lost.*scattered.*dask\.array\.from_zarr"):
             model.fit(X)
+
+
+@pytest.mark.parametrize("error", [KeyError, OSError, TimeoutError])
+def test_worker_vanishes_while_data_are_sent(
+    error: type[Exception], workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Dask raises where a worker dies between its choice and the sending of data is recovered from."""
+    scatter, failures = Client.scatter, [error("tcp://127.0.0.1:1")] * 2
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return scatter(*arguments, **options)
+
+    workers.have(1)
+    monkeypatch.setattr(Client, "scatter", failing)
+    with within(LIMIT):
+        model = method().fit(chunked(data()))
+    assert not failures
+    assert model.objective_ == pytest.approx(undisturbed(DSPNMF, np.dtype(float))[0], rel=1e-6)
 
 
 def test_no_worker_is_an_error_in_time(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
