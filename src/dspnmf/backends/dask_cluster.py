@@ -13,9 +13,10 @@ the numbers are the same as if nothing had happened.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, wait
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -163,16 +164,20 @@ class ClusterExecutor:
 
     def _scatter(self, value: object, workers: list[str] | None = None) -> Future:
         try:
-            return self._client.scatter([value], workers=workers, hash=False)[0]
+            sent = self._begin(self._client.scatter([value], workers=workers, hash=False, asynchronous=True))
+            return sent.result()[0]  # an interrupt does not end it halfway: Dask would never forget what was sent
         except (OSError, TimeoutError, KeyError) as error:  # no such worker any more
             raise CancelledError from error
 
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Work of the client, in its own thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+
     def _gather(self, futures: list[Future]) -> list[Any]:
         """Results of tasks, or what they raised; looks now and then whether there are workers."""
-        loop = self._client.loop.asyncio_loop
-        results = asyncio.run_coroutine_threadsafe(self._client.gather(futures, asynchronous=True), loop)
+        results = self._begin(self._client.gather(futures, asynchronous=True))
         try:
-            while not wait([results], _POLL).done:
+            while not concurrent.futures.wait([results], _POLL).done:
                 self._workers()
             return results.result()
         except KilledWorker as error:
