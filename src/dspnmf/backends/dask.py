@@ -37,6 +37,7 @@ from dspnmf.backends.protocol import Backend, Capability, Rows
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
+_KEPT = 2**26  # bytes of codes that come to this process where X can be lost with the cluster's memory
 _STRIPE = {False: 2**22, True: 2**25}  # numbers of X'X summed at once, if X is dense and if it is sparse
 
 
@@ -46,6 +47,7 @@ class DaskData(BaseData):
     def __init__(self, X: da.Array, method: str) -> None:
         super().__init__(X, X.shape, np.dtype(X.dtype), DaskBackend(), math.nan)
         self.method = method  # the estimator's name, for messages
+        self.lasting = True  # whether X can be computed from its graph alone, as far as known
 
     @cached_property
     def executor(self) -> partition.LocalExecutor:
@@ -55,8 +57,11 @@ class DaskData(BaseData):
         blocks, client = X.to_delayed().ravel().tolist(), client_of(X)
         if client is None:
             return partition.LocalExecutor(blocks, spans)
+        import distributed
+
         from dspnmf.backends.dask_cluster import ClusterExecutor
 
+        self.lasting = not distributed.futures_of(X)  # persisted or scattered chunks are in the cluster's memory only
         return ClusterExecutor(client, blocks, spans)  # type: ignore[return-value]  # same methods, other states
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
@@ -219,7 +224,8 @@ class DaskBackend(MemoryBackend):
             X = X.map_blocks(partition.as_block, dtype=meta.dtype, meta=meta)
         if reset and np.isnan(X.shape[0]):
             _validation.warn_unknown_chunks()
-            X = (X.persist() if client_of(X) is not None else X.copy()).compute_chunk_sizes()
+            X, computed = X.copy(), X.persist() if client_of(X) is not None else X.copy()
+            X._chunks = computed.compute_chunk_sizes().chunks  # its own graph stays: what is persisted can be lost
         data = DaskData(X, method)
         if reset:
             _validation.check_not_empty(method, data.shape)
@@ -228,10 +234,10 @@ class DaskBackend(MemoryBackend):
         return data
 
     def codes(self, codes: DaskCodes) -> da.Array:
-        """A Dask array with the row chunks of X: made of these where it can be, otherwise of codes in this process."""
+        """A Dask array with the row chunks of X: made of these where they last, otherwise of codes in this process."""
         data, X = codes.rows.data, codes.rows.data.blocks["X"]
         meta, chunks = np.empty((0, 0), data.dtype), (X.chunks[0], (codes.rows.k,))
-        if codes.states is None:
+        if codes.states is None and (data.lasting or data.shape[0] * codes.rows.k * data.dtype.itemsize > _KEPT):
             small = dask.delayed((codes.updates, data.method), traverse=False)
             return X.map_blocks(_codes_of_chunk, small, dtype=data.dtype, chunks=chunks, meta=meta)
         name = f"codes-{uuid.uuid4().hex}"

@@ -12,18 +12,23 @@ the numbers are the same as if nothing had happened.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
+import dask
 import distributed
 import numpy as np
 from dask.delayed import Delayed
 from dask.sizeof import sizeof
+from dask.utils import parse_timedelta
 from distributed import Client, Future, KilledWorker
 
 from dspnmf._typing import Array
@@ -39,7 +44,8 @@ _CHECKPOINT_BYTES = 2**33  # larger codes stay on the workers; where they are lo
 _BATCH = 16  # chunks whose codes come here at once
 _TRIES = 10  # times a pass is repeated because workers were lost
 _POLL = 5  # seconds without a result until somebody looks whether there are workers
-_WAIT = 300  # seconds without any worker until a fit gives up
+_WAIT = 40  # seconds without any worker until a fit gives up, unless Dask's own option for that is set
+_WAIT_OPTION = "distributed.scheduler.no-workers-timeout"
 _AGAIN = "then fit again; with checkpoint_path=PATH a fit goes on from its last checkpoint."
 _GAVE_UP = (
     "Workers were lost again and again during one pass over X, so the fit gave up. Look for the cause in the workers' "
@@ -137,8 +143,8 @@ class ClusterExecutor:
             if block.status == "cancelled" and self._client.status == "running":
                 raise RuntimeError(
                     f"Rows {lo} to {hi} of X were lost with a worker and cannot be computed again, because they were "
-                    "sent there as data (scatter). Make X from files or tasks (dask.array.from_zarr, from_delayed), "
-                    "or fit again."
+                    "nowhere else (scattered, or persisted and then cancelled). Make X from files or tasks "
+                    "(dask.array.from_zarr, from_delayed), or send it again, then fit again."
                 )
 
     def _apply(self, command: Command, groups: Sequence[Group], before: list[Future] | None) -> list[Future]:
@@ -158,38 +164,48 @@ class ClusterExecutor:
 
     def _scatter(self, value: object, workers: list[str] | None = None) -> Future:
         try:
-            return self._client.scatter([value], workers=workers, hash=False)[0]
-        except (OSError, TimeoutError) as error:  # no such worker any more
+            sent = self._begin(self._client.scatter([value], workers=workers, hash=False, asynchronous=True))
+            return sent.result()[0]  # an interrupt does not end it halfway: Dask would never forget what was sent
+        except (OSError, TimeoutError, KeyError) as error:  # no such worker any more
             raise CancelledError from error
 
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Work of the client, in its own thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+
     def _gather(self, futures: list[Future]) -> list[Any]:
-        """Results of tasks, or what they raised."""
-        self._wait(futures)
+        """Results of tasks, or what they raised; looks now and then whether there are workers."""
+        results = self._begin(self._client.gather(futures, asynchronous=True))
         try:
-            return self._client.gather(futures)
+            while not concurrent.futures.wait([results], _POLL).done:
+                self._workers()
+            return results.result()
         except KilledWorker as error:
             raise RuntimeError(_GAVE_UP) from error
+        finally:
+            results.cancel()
 
     def _wait(self, futures: list[Future]) -> None:
         """Wait for tasks; look now and then whether there are workers."""
-        late = True
-        while late:
-            try:
-                with self._client.as_current():
-                    distributed.wait(futures, timeout=_POLL)
-                late = False
-            except TimeoutError:
-                self._workers()
+        while True:
+            with suppress(TimeoutError), self._client.as_current():
+                distributed.wait(futures, timeout=_POLL)
+                return
+            self._workers()
 
     def _workers(self) -> dict[str, int]:
         """Threads of every worker there is; waits for one."""
-        deadline = time.monotonic() + _WAIT
+        patience = parse_timedelta(dask.config.get(_WAIT_OPTION, None) or _WAIT)
+        deadline = time.monotonic() + patience
         while self._client.status == "running":
             threads: dict[str, int] = self._client.nthreads()
             if threads:
                 return threads
             if time.monotonic() > deadline:
-                raise RuntimeError(f"The cluster has had no worker for {_WAIT} seconds: start workers, {_AGAIN}")
+                raise RuntimeError(
+                    f"The cluster has had no worker for {patience:g} seconds: start workers (where that takes longer, "
+                    f'dask.config.set({{"{_WAIT_OPTION}": "10 minutes"}})), {_AGAIN}'
+                )
             time.sleep(0.2)
         raise RuntimeError(f"The connection to the Dask scheduler was lost: connect again, {_AGAIN}")
 
