@@ -60,11 +60,11 @@ class GraphFactorization(ComponentFactorization):
             _validation.check_weights_finite(self, "label_weight", np.array(list(weights.values())))
         rows = data.rows(self.n_components, scale, operators)
         plain = Reconstruction(data.norm2(scale), data.block())
-        published = Objective({"reconstruction": plain, **terms, "graph": Smoothness(0)}, {**weights, "graph": weight})
         smooth = {0: weight} if weight > 0 else {}
         largest = max(weights.values())
         scaled = {name: part / largest for name, part in weights.items()}
         parts = {"reconstruction": plain, **terms}
+        published = Objective({**parts, "graph": Smoothness(0)}, {**scaled, "graph": weight / largest})
         objective = Objective({name: replace(part, smooth=smooth) for name, part in parts.items()}, scaled)
         details = {"labels": labels if terms else None}
         return Problem(data, rows, objective, largest * scale * scale, scale, published, details)

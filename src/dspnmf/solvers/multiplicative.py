@@ -50,7 +50,8 @@ def guaranteed(a: Array, b: Array, c: Array) -> Array:
 
 def ratio(numerator: Array, denominator: Array) -> Array:
     """Entrywise quotient, 1 where the denominator vanishes: such an entry does not enter the objective."""
-    return np.divide(numerator, denominator, out=np.ones_like(denominator), where=denominator > 0)
+    with np.errstate(over="ignore"):  # whoever multiplies by it stays in range
+        return np.divide(numerator, denominator, out=np.ones_like(denominator), where=denominator > 0)
 
 
 @dataclass
