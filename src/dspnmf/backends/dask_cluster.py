@@ -174,7 +174,10 @@ class ClusterExecutor:
         return asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
 
     def _gather(self, futures: list[Future]) -> list[Any]:
-        """Results of tasks, or what they raised; looks now and then whether there are workers."""
+        """Results of tasks, or what they raised; looks now and then whether there are workers.
+
+        Futures are released, because the client keeps what they raised, whose traceback would keep all others alive.
+        """
         results = self._begin(self._client.gather(futures, asynchronous=True))
         try:
             while not concurrent.futures.wait([results], _POLL).done:
@@ -184,6 +187,8 @@ class ClusterExecutor:
             raise RuntimeError(_GAVE_UP) from error
         finally:
             results.cancel()
+            for future in futures:
+                future.release()
 
     def _wait(self, futures: list[Future]) -> None:
         """Wait for tasks; look now and then whether there are workers."""
