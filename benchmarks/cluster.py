@@ -55,7 +55,7 @@ def passes(X: da.Array | np.ndarray) -> Iterator[float]:
 
 def main(n: int = N) -> None:
     """Print the tables."""
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client, team():
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0") as client, team():
         X = data(n).persist()
         on_cluster, in_memory = passes(X), passes(X.compute())
         times = [(next(on_cluster), next(in_memory)) for _ in range(43)][3:]

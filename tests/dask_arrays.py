@@ -51,7 +51,7 @@ def chunked(X: np.ndarray | sparse.csr_array, rows: int | tuple[int, ...] = 100)
 def two_workers() -> Iterator[Client]:
     """Two worker processes of one thread; those that die are started again."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client

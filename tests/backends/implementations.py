@@ -105,7 +105,7 @@ def _two_workers() -> Any:
     """Two processes; they end with this one."""
     from distributed import Client, LocalCluster
 
-    return Client(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None), set_as_default=False)
+    return Client(LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0"), set_as_default=False)
 
 
 @contextmanager

@@ -365,7 +365,7 @@ def test_workers_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_cluster, "_CHECKPOINT_COST", 1e9)
     with (
         within(300),
-        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         rows = rows_of(chunked(data()))
@@ -388,7 +388,7 @@ def test_without_workers_a_fit_gives_up(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(dask_cluster, "_WAIT", 1)
     monkeypatch.setattr(dask_cluster, "_POLL", 1)
     with within(300):
-        with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
             client = Client(cluster)
             rows = rows_of(chunked(data()))
             steps = descent(rows)

@@ -71,7 +71,7 @@ class Workers:
 def running_cluster() -> Iterator[Workers]:
     """A scheduler, a client, and no worker yet."""
     with (
-        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
         client.as_current(),
     ):
