@@ -43,14 +43,6 @@ QUICK: dict[str, Any] = {"max_iter": 3, "tol": 0.0}
 rng = np.random.default_rng(0)
 
 
-@pytest.fixture(autouse=True)
-def python_handles_interrupts() -> Iterator[None]:
-    """Python's own handler, which a test run started in the background does not have."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def delay_of_interrupt(call: Callable[[], object], after: float) -> float:
     """Interrupt a call that would never end, and return the seconds until KeyboardInterrupt came out of it."""
     sent: list[float] = []
