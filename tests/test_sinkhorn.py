@@ -229,7 +229,7 @@ def test_fixed_points_of_the_rules_are_stationary():
 
     def F(U):
         plan = sinkhorn.transport(X, U @ V, kernel, GAMMA, 400)
-        return sinkhorn.objective(plan, X, U @ V, GAMMA) + GAMMA * beta / 2 * sinkhorn.smoothness(U, A)
+        return sinkhorn.objective(plan, X, U @ V, GAMMA) + GAMMA * beta / 2 * sinkhorn.smoothness(U, A).sum()
 
     pull = sinkhorn.pull(sinkhorn.transport(X, U @ V, kernel, GAMMA, 400).mass, U @ V)
     E = np.zeros_like(U)
@@ -251,7 +251,7 @@ def history(order: str, *, lam: float, gamma: float, beta: float = 0.0, warm: bo
         R = U @ V
         plan = sinkhorn.transport(X, R, kernel, gamma, start=start)
         start = plan.log_u if warm else None
-        values.append(sinkhorn.objective(plan, X, R, gamma) + gamma * beta / 2 * sinkhorn.smoothness(U, A))
+        values.append(sinkhorn.objective(plan, X, R, gamma) + gamma * beta / 2 * sinkhorn.smoothness(U, A).sum())
         pull = sinkhorn.pull(plan.mass, R)
         U = sinkhorn.update_codes(U, V, pull, A, beta, guaranteed=order == "fresh")
         V = sinkhorn.update_components(U, V, pull if order == "published" else sinkhorn.pull(plan.mass, U @ V))
@@ -286,7 +286,7 @@ def test_graphs_of_any_form(form):
     one, two = (sinkhorn.update_codes(U, V, X, graph_, 0.5) for graph_ in (A, form(A)))
     np.testing.assert_allclose(one, two)
     pairs = sum(A[i, j] * ((U[i] - U[j]) ** 2).sum() for i in range(6) for j in range(6))
-    assert sinkhorn.smoothness(U, A) == pytest.approx(pairs / 2)
+    assert sinkhorn.smoothness(U, A).sum() == pytest.approx(pairs / 2)
 
 
 def test_normalized_components_sum_to_one():

@@ -18,6 +18,7 @@ from dspnmf._interrupts import interrupts_kept, interrupts_postponed, is_interru
 from dspnmf._threads import compile_after_caller
 
 with interrupts_postponed():  # numba registers its parts once: half of them would be missing for good
+    from numba.core import config
     from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
     from numba.core.registry import CPUDispatcher
 
@@ -35,6 +36,8 @@ _hints: set[str] = set()
 
 def compiled(function: Function) -> Function:
     """Compile without the GIL. Products and sums may be fused, not reordered: so every process computes the same."""
+    if getattr(config, "DISABLE_JIT", 0):  # NUMBA_DISABLE_JIT, for debugging
+        return function
     made = CompiledFunction(function, targetoptions=dict(_OPTIONS))
     made.enable_caching()
     return cast(Function, made)

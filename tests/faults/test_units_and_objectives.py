@@ -38,7 +38,8 @@ def test_components_that_know_labels_only_are_held_to_the_graph() -> None:
     X, y = rng.random((60, 2)) @ rng.random((2, 5)), rng.integers(-1, 4, 60)
     model, Z = fitted(GDNMF(8, random_state=0), X, y)
     assert model.objective_ == pytest.approx(documented(model, X, Z, y), rel=1e-9)
-    lengths = np.sum(model.components_**2, axis=1) + model.label_weight * np.sum(model.label_components_**2, axis=1)
+    counted = min(model.label_weight, X.max() ** 2)
+    lengths = np.sum(model.components_**2, axis=1) + counted * np.sum(model.label_components_**2, axis=1)
     np.testing.assert_allclose(lengths[Z.any(axis=0)], 1, rtol=1e-12)
 
 

@@ -50,7 +50,7 @@ RULES = {
 SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
 INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 INNER_ITER = AUTO_OR_COUNT
-_NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero, or found exactly
+_NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
 _PUBLISHED_START = 2.0**-20, 2.0**20  # size of its codes in the solver's unit: float32 holds their fourth powers
 RandomState = int | np.integer[Any] | np.random.RandomState | None
 
@@ -316,7 +316,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             value, s = next(steps)
             history.append(value)
             self._log(iteration, problem.for_user(value))
-            converged = done(history[-2], value) or value <= _NOTHING * history[0]
+            converged = done(history[-2], value) or 0 < value <= _NOTHING * history[0]
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,

@@ -15,7 +15,8 @@ class GDNMF(GNMF):
 
     Y holds one column a class (one-hot), B >= 0 is learned with the components. Semi-supervised: label -1 means
     unknown. Without labels it is GNMF. Components v_a and rows b_a of B have unit length together, ``|v_a|^2 +
-    label_weight |b_a|^2 = 1``: one that knows labels only is held to the graph like the others.
+    c |b_a|^2 = 1`` with c the square of X's largest entry or `label_weight`, whichever is less: one that knows labels
+    only is held to the graph, too.
 
     Parameters
     ----------

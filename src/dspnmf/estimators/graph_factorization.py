@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,14 +61,17 @@ class GraphFactorization(ComponentFactorization):
             _validation.check_weights_finite(self, "label_weight", np.array(list(weights.values())))
         rows = data.rows(self.n_components, scale, operators)
         plain = Reconstruction(data.norm2(scale), data.block())
-        smooth = {0: weight} if weight > 0 else {}
         largest = max(weights.values())
         scaled = {name: part / largest for name, part in weights.items()}
         parts = {"reconstruction": plain, **terms}
         published = Objective({**parts, "graph": Smoothness(0)}, {**scaled, "graph": weight / largest})
-        objective = Objective({name: replace(part, smooth=smooth) for name, part in parts.items()}, scaled)
-        details = {"labels": labels if terms else None}
-        return Problem(data, rows, objective, largest * scale * scale, scale, published, details)
+        # label components count in the lengths as if the labels were as large as X, but never more than in the fit
+        counted = min(float(label_weight or 0.0), data.largest * data.largest or math.inf)
+        lengths = {"reconstruction": 1.0, "labels": counted / label_weight if label_weight else 0.0}
+        bound = {name: replace(part, smooth=_smooth(weight * lengths[name])) for name, part in parts.items()}
+        details = {"labels": labels if terms else None, "counted": counted / (scale * scale)}
+        unit = largest * scale * scale
+        return Problem(data, rows, Objective(bound, scaled), unit, scale, published, details)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]
@@ -75,10 +79,12 @@ class GraphFactorization(ComponentFactorization):
         return {"reconstruction_err_": float(np.sqrt(max(reconstruction.error2(s), 0.0))) * problem.scale}
 
     def _lengths(self, problem: Problem, s: State) -> Array:
-        """Lengths of the components, the weighted ones of the labels included: those the graph's term counts with."""
-        weights, terms = problem.objective.weights, problem.objective.terms
-        parts = [(weights[name], s.Vt[cast(Reconstruction, term).features.columns]) for name, term in terms.items()]
-        return np.sqrt(sum(w / weights["reconstruction"] * (Vt * Vt).sum(axis=0) for w, Vt in parts))
+        """Lengths of the components, those of the labels included: what the graph's term counts with."""
+        squares = (s.Vt[: self.n_features_in_] ** 2).sum(axis=0)
+        if problem.details.get("labels") is not None:
+            B = s.Vt[problem.data.block("labels").columns]
+            squares = squares + problem.details["counted"] * (B * B).sum(axis=0)
+        return np.sqrt(squares)
 
     def _components(self, problem: Problem, s: State) -> tuple[Array, Array]:
         """Components at unit length; codes of one without features have no part in the objective, and are zero."""
@@ -103,6 +109,11 @@ class GraphFactorization(ComponentFactorization):
         weights, total = self._neighbours(data)
         pull = np.ascontiguousarray((weights @ state.training.codes).astype(data.dtype))
         return Ties(pull, total.astype(data.dtype), np.ones(len(state.curvature), data.dtype))
+
+
+def _smooth(weight: float) -> dict[int, float]:
+    """The weight of the graph in a reconstruction."""
+    return {0: weight} if weight > 0 else {}
 
 
 def _inverse(lengths: Array) -> Array:
