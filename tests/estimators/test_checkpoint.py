@@ -376,6 +376,7 @@ print(model.n_iter_, repr(model.objective_))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """Killed by the system at random moments, mostly while it writes, a fit leaves a whole checkpoint and goes on."""

@@ -132,10 +132,10 @@ def test_submodules_load_on_first_use() -> None:
 
 
 def test_import_time() -> None:
-    """`import dspnmf` takes at most 1.3 times the CPU of `import sklearn.decomposition` (best of five, in turn)."""
+    """`import dspnmf` takes at most 1.3 times the CPU of `import sklearn.decomposition` (best of three, in turn)."""
     timed = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
     best = {"sklearn.decomposition": float("inf"), "dspnmf": float("inf")}
-    for _ in range(5):
+    for _ in range(3):
         for name in best:
             best[name] = min(best[name], float(run(timed.format(name))))
     assert best["dspnmf"] <= 1.3 * best["sklearn.decomposition"]

@@ -85,6 +85,7 @@ def test_a_dying_process_stops_nothing(tmp_path: Path) -> None:
     assert errors["not finite"].startswith("NotFinite: measured svm = nan")
 
 
+@pytest.mark.slow
 def test_kill_and_resume(tmp_path: Path) -> None:
     """Killed with SIGKILL at several moments and started again, it ends with the results of an undisturbed run."""
     runs = [Run("Wine", "NMF", rank, 0) for rank in range(2, 18)]
