@@ -280,7 +280,8 @@ def settled(client: Client) -> int:
     return counts[-1]
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [8, 1000])
 def test_look_60_costs_what_look_10_does(every: int, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the time of a look nor what the scheduler holds grows, checkpoints or not; nothing is left in the end."""
     monkeypatch.setattr(dask_cluster, "_CHECKPOINT_EVERY", every)

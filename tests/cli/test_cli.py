@@ -325,6 +325,7 @@ def gone(group: int) -> bool:
     return False
 
 
+@pytest.mark.slow  # the quick one: tests/faults/test_interrupts.py
 def test_interrupt(tmp_path: Path) -> None:
     """Ctrl-C ends with status 130, how to continue and no traceback; what had ended is kept, and no process stays."""
     for attempt in range(3):

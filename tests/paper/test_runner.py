@@ -72,6 +72,7 @@ def write_script(folder: Path, runs: list[Run], jobs: int) -> list[str]:
     return [sys.executable, "script.py"]
 
 
+@pytest.mark.slow
 def test_a_dying_process_stops_nothing(tmp_path: Path) -> None:
     """A run that kills its process, or measures NaN, is stored with an error, and all others have results."""
     methods = ("first", "killed", "third", "not finite", "last")
