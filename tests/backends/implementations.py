@@ -192,7 +192,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             "cuda": {"GROUP": GROUP, "CHUNK": 500},
             "cuda_data": {"CHUNK": 500, "_TILE": 5},
             "cuda_incomplete": {"CHUNK": 500, "_GATHERED": 100},
-            "cuda_operators": {"_BLOCK": 70},
+            "cuda_tiles": {"SUMMED": 350},
+            "tensor_nnls": {"AT_ONCE": 200},
         }
     for module, names in sizes.items():
         for name, value in names.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
+from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.csr_tensors import (
     csr_hstack,
     csr_on_device,
@@ -25,7 +26,7 @@ from dspnmf.backends.csr_tensors import (
 from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.protocol import Backend
-from dspnmf.backends.row_model import Operator
+from dspnmf.backends.row_model import BlockNorms, Operator
 
 _TILE = 4096  # width of a tile of X'X
 
@@ -33,8 +34,11 @@ _TILE = 4096  # width of a tile of X'X
 class CudaData(BaseData):
     """A checked X on a device, dense or CSR, and columns it was widened by."""
 
-    def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
+    def __init__(self, X: Tensor, backend: Backend, largest: float, facts: ChunkFacts | None = None) -> None:
         super().__init__(X, (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X), backend, largest)
+        self._gram_norms: dict[tuple[str, float], float] = {}
+        if facts is not None:
+            self.facts = facts
 
     @property
     def _X(self) -> Tensor:
@@ -43,28 +47,20 @@ class CudaData(BaseData):
         return X
 
     @cached_property
-    def _moments(self) -> tuple[float, float, float]:
-        """The sums of X / unit and of its squares, from one pass; and the unit."""
-        unit = self.largest or 1.0
-        return *moments(self._X, unit), unit
-
-    def mean(self) -> float:
-        """The mean of X."""
-        total, _, unit = self._moments
-        return total * unit / (self.shape[0] * self.shape[1])
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2."""
-        _, squares, unit = self._moments
-        return squares * (unit / scale) ** 2
+    def facts(self) -> ChunkFacts:  # type: ignore[override]
+        """Sums of X, where they are not known from the check."""
+        return sums_of(self._X, self.largest)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
-        """||XX'||^2."""
-        return gram_norm2(self._X if block == "X" else self.blocks[block], scale)
+        """||XX'||^2, or that of another block."""
+        if (block, scale) not in self._gram_norms:
+            self._gram_norms[block, scale] = gram_norm2(self._X if block == "X" else self.blocks[block], scale)
+        return self._gram_norms[block, scale]
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DeviceRows:
         """Rows of all blocks together."""
-        return DeviceRows(self._together(), k, scale, operators)
+        norms = BlockNorms(self.norm2(scale), partial(self.gram_norm2, scale)) if len(self.blocks) == 1 else None
+        return DeviceRows(self._together(), k, scale, operators, norms)
 
     def _together(self) -> Tensor:
         parts = list(self.blocks.values())
@@ -106,16 +102,33 @@ class CudaData(BaseData):
         return X[torch.from_numpy(rows).to(X.device)].double().cpu().numpy()
 
 
-def moments(X: Tensor, unit: float) -> tuple[float, float]:
-    """The sums of X / unit and of its squares, in float64, in one pass and one transfer."""
-    values = stored_values(X).reshape(-1) if is_csr(X) else X
+def facts_of(X: Tensor) -> ChunkFacts | None:
+    """Facts about X from one reading; None where an entry is not allowed, or where only another reading tells.
+
+    Sums are those of X itself, so in float64 they may overflow or vanish.
+    """
+    if is_csr(X) or not X.is_cuda:
+        return None
+    try:
+        from dspnmf.backends import cuda_fused_tiles
+    except ImportError:
+        return None
+    largest, total, squares, bad = cuda_fused_tiles.facts(X)
+    if bad or not (1e-140 < largest < 1e140 or largest == 0):
+        return None
+    return ChunkFacts(largest, 1.0, total, squares, X.numel())
+
+
+def sums_of(X: Tensor, largest: float) -> ChunkFacts:
+    """Sums of X and of its squares, in float64, in one pass and one transfer; in a unit in which they are finite."""
+    values, unit = stored_values(X).reshape(-1) if is_csr(X) else X, largest or 1.0
     step = CHUNK if values.ndim == 1 else max(1, CHUNK // int(X.shape[1]))
     total = torch.zeros(2, dtype=torch.float64, device=X.device)
     for i in range(0, len(values), step):
         part = values[i : i + step].double() / unit
         total += torch.stack([part.sum(), part.square().sum()])
     first, second = total.tolist()
-    return first, second
+    return ChunkFacts(largest, unit, first, second, values.numel())
 
 
 def gram_norm2(X: Tensor, scale: float) -> float:
