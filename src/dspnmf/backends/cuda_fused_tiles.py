@@ -1,7 +1,7 @@
 """The work on tiles by Triton kernels, on CUDA devices.
 
-`FusedTiles` take any number of components up to 256; with up to 64, all of a tile fits on the chip and `NarrowTiles` do
-more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed; elsewhere of short
+`FusedTiles` take any number of components up to 256; with up to 64 in float32, all of a tile fits on the chip and
+`NarrowTiles` do more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed; elsewhere of short
 runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are those of
 `PlainTiles`: the kernels keep one inverse diagonal for all rows.
 """
@@ -30,7 +30,7 @@ def tiles_for(X: Tensor, k: int) -> PlainTiles:
     """The kernels that take X."""
     if k > _LARGEST:
         return PlainTiles()
-    return (NarrowTiles if k <= _NARROW else FusedTiles)(X, k)
+    return (NarrowTiles if k <= _NARROW and X.dtype == torch.float32 else FusedTiles)(X, k)
 
 
 def facts(X: Tensor) -> tuple[float, float, float, float]:
@@ -84,11 +84,11 @@ class FusedTiles(PlainTiles):
             return super().pull(X, M, k)
         (n, m), mode = X.shape, self._sums if self._mode == "tf32x3" else self._mode
         G = torch.empty(k, n, dtype=X.dtype, device=X.device)
-        padded = pad(M if mode == "float64" else M.float(), (0, self._kp - k)).contiguous()
-        grid = self._grid(n, 128) * (self._kp // self._block)
-        tile = {"BM": 128, "BK": 64 if self._block <= 32 else 32}
-        kernels.pull[(grid,)](
-            X, padded, G, n, m, X.stride(0), MODE=mode, **self._tile, **tile, num_warps=8, num_stages=2
+        block = min(self._block, 32)
+        wide = self._grid(k, block) * block
+        padded = pad(M if mode == "float64" else M.float(), (0, wide - k)).contiguous()
+        kernels.pull[(self._grid(n, 64) * (wide // block),)](
+            X, padded, G, n, m, X.stride(0), K=k, KP=wide, KB=block, BM=64, BK=64, MODE=mode, num_warps=4, num_stages=3
         )
         return G
 
@@ -108,30 +108,51 @@ class FusedTiles(PlainTiles):
     def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
         """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
         across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
-        shares = max(1, min(_SHARES // across, self._grid(C.shape[1], _FEWEST)))
+        tile, most = (
+            ({"BM": 64, "num_warps": 2}, 2 * _SHARES) if self._kp <= 32 else ({"BM": 32, "num_warps": 4}, _SHARES)
+        )
+        shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
         parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
         kernels.gram[(shares * across,)](
             C, A, B, self._always if going is None else going, parts, C.shape[1],
-            MODE=self._sums, **self._tile, BM=32, LEFT=len(left), PART=part, num_warps=4,
+            MODE=self._sums, **self._tile, LEFT=len(left), PART=part, **tile,
         )  # fmt: skip
-        return list(parts.sum(0)[:, : self._k, : self._k].unbind())
+        CC, *others = parts.sum(0)[:, : self._k, : self._k].unbind()
+        return [CC if across == 1 else CC.tril() + CC.tril(-1).T, *others]
 
-    # -- sweeps ----------------------------------------------------------------------------------------------------
+    # -- looks -----------------------------------------------------------------------------------------------------
 
-    def _sweeps(self, Y: Tensor, G: Tensor, S: Tensor, sweeps: Scalar, rows: RowCurvature | None) -> list[Tensor]:
-        """Within blocks of components, each after a product with the others."""
-        if rows is not None:
-            return super()._sweeps(Y, G, S, sweeps, rows)
-        n, block, width = Y.shape[1], 16, 64
-        off, inverse = self._curvature(S.to(Y.dtype), VANISHING[Y.dtype], self._kp)
-        number = torch.arange(self._kp, device=self._device) // block
+    def _looked(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
+    ) -> list[Tensor]:
+        """Pending step, sweeps, new direction: first and last change, <G,D>, <G,A>. Components in blocks of 16."""
+        wide = self._grid(self._k, 16) * 16
+        off, inverse = self._curvature(S.to(U.dtype), VANISHING[U.dtype], wide)
+        number = torch.arange(wide, device=self._device) // 16
         between = torch.where(number[:, None] == number, 0.0, off)
-        parts = torch.empty(self._grid(n, width), 2, device=self._device)
-        kernels.block_sweeps[(len(parts),)](
-            G, Y, between, off, inverse, self._number(sweeps), parts, n,
-            K=self._k, KP=self._kp, KB=block, BM=width, MODE=self._mode, num_warps=1, num_stages=1,
+        parts = torch.empty(self._grid(U.shape[1], 64), 4, dtype=U.dtype, device=self._device)
+        kernels.block_look[(len(parts),)](
+            G, U, D, between, off, inverse, t, self._number(stretch), self._number(sweeps), parts, U.shape[1],
+            K=self._k, KP=wide, KB=16, BM=64, MODE=self._mode, num_warps=2, num_stages=1,
         )  # fmt: skip
         return list(parts.sum(0, dtype=torch.float64).unbind())
+
+    def look(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar,
+        rows: RowCurvature | None = None,
+    ) -> list[Tensor]:  # fmt: skip
+        """The sweeps, then the sums."""
+        if rows is not None:
+            return super().look(G, U, D, t, S, sweeps, stretch, rows)
+        return [*self._looked(G, U, D, t, S, sweeps, stretch)[:2], *self.gram(D, U)]
+
+    def face(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+    ) -> list[Tensor]:
+        """The sweeps, then the sums along D and along its part that ends at zero."""
+        if rows is not None:
+            return super().face(G, U, D, t, S, sweeps, rows)
+        return [*self._looked(G, U, D, t, S, sweeps, 1.0)[2:], *self.gram(D, U), *self.gram(D, U, D, part=True)]
 
     # -- the small side --------------------------------------------------------------------------------------------
 
@@ -139,12 +160,12 @@ class FusedTiles(PlainTiles):
         """A kernel for every sweep, without effect once they change little."""
         Vt, P, wide = Vt.clone(), P.contiguous(), max(16, int(triton.next_power_of_2(self._k)))
         off, inverse = self._curvature(Q, rounding, wide)
-        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 8
+        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 2
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)
         for number in range(COMPONENT_SWEEPS):
             kernels.component_sweep[grid](
                 Vt, P, off, inverse, change, len(Vt), number, SETTLED,
-                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, num_warps=4,
+                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, num_warps=1,
             )  # fmt: skip
         return Vt
 
@@ -162,7 +183,7 @@ class NarrowTiles(FusedTiles):
         super().__init__(X, k)
         self._made: list[tuple[Tensor, Tensor]] = []
         self._going = self._always
-        self._width = 64 if self._kp <= 32 and X.dtype == torch.float32 else 32
+        self._width = 64 if self._kp <= 32 else 32
 
     def _square(self, A: Tensor) -> Tensor:
         """A k x k array in the codes' precision, padded with zeros; kept, as a descent asks for some again."""
@@ -179,36 +200,19 @@ class NarrowTiles(FusedTiles):
     def _total(self, parts: Tensor) -> list[Tensor]:
         return list(parts.sum(0, dtype=torch.float64).unbind())
 
-    def _swept_by(
-        self, kernel: triton.JITFunction, arrays: tuple[Tensor, ...], S: Tensor, *numbers: Tensor, **fixed: int
+    def _looked(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
     ) -> list[Tensor]:
-        """The two sums a kernel makes that takes the pending step and sweeps."""
+        """All of a tile on the chip."""
+        self._made = []  # other curvatures from here on
         off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
-        n = arrays[0].shape[1]
-        parts = self._room(self._grid(n, self._width), 2)
-        tile = {"K": self._k, "KP": self._kp, "BM": self._width, "num_warps": 1, **fixed}
-        kernel[(len(parts),)](*arrays, off, inverse, *numbers, parts, n, **tile)
+        n = U.shape[1]
+        parts = self._room(self._grid(n, 32), 4)
+        kernels.look[(len(parts),)](
+            G, U, D, off, inverse, t, self._number(stretch), self._number(sweeps), parts, n,
+            K=self._k, KP=self._kp, BM=32, num_warps=1,
+        )  # fmt: skip
         return self._total(parts)
-
-    def look(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar,
-        rows: RowCurvature | None = None,
-    ) -> list[Tensor]:  # fmt: skip
-        """The sweeps, then the sums."""
-        if rows is not None:
-            return super().look(G, U, D, t, S, sweeps, stretch, rows)
-        changes = self._swept_by(kernels.look, (G, U, D), S, t, self._number(stretch), self._number(sweeps))
-        return [*changes, *self.gram(D, U)]
-
-    def face(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: int, rows: RowCurvature | None = None
-    ) -> list[Tensor]:
-        """The sweeps, then the sums along D and along its part that ends at zero."""
-        self._made = []
-        if rows is not None:
-            return super().face(G, U, D, t, S, sweeps, rows)
-        slopes = self._swept_by(kernels.face, (G, U, D), S, t, SWEEPS=sweeps)
-        return [*slopes, *self.gram(D, U), *self.gram(D, U, D, part=True)]
 
     def _cg(
         self, kernel: triton.JITFunction, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...],

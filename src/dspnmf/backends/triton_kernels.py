@@ -108,7 +108,8 @@ def gram(
             across = tl.trans(tl.where(tl.load(A + second, mask=two, other=0.0) + d == 0.0, d, 0.0))
         else:
             across = tl.trans(tl.load(C + second, mask=two, other=0.0))
-        CC += _product(z, across, MODE)
+        if tl.program_id(0) // blocks % blocks >= tl.program_id(0) % blocks:  # the rest follows by symmetry
+            CC += _product(z, across, MODE)
         if LEFT > 0:
             AC += _product(x, across, MODE)
         if LEFT > 1:
@@ -172,7 +173,10 @@ def _stepped(U, D, T, here, mask):
 
 @triton.jit
 def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
-    """Take the pending step T, sweep, leave the direction in D; the first and the last sweep's squared change."""
+    """Take the pending step T, sweep, leave the direction in D.
+
+    Sums: the first and the last sweep's squared change, <G,D>, and <G,A> for the part A of D that ends at zero.
+    """
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     u = _stepped(U, D, T, here, mask)
     g = tl.load(G + here, mask=mask, other=0.0)
@@ -183,59 +187,67 @@ def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.
         last = tl.sum((Y - before) * (Y - before))
         first = tl.where(i == 0, last, first)
     tl.store(U + here, u, mask=mask)
-    tl.store(D + here, tl.maximum(tl.load(STRETCH).to(u.dtype) * (Y - u), -u), mask=mask)
-    tl.store(OUT + 2 * tl.program_id(0), first)
-    tl.store(OUT + 2 * tl.program_id(0) + 1, last)
-
-
-@triton.jit
-def face(G, U, D, OFF, INV, T, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, SWEEPS: tl.constexpr):
-    """Take the pending step, leave the direction of the sweeps in D; <G,D>, <G,A> for its part A that ends at zero."""
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    u = _stepped(U, D, T, here, mask)
-    g = tl.load(G + here, mask=mask, other=0.0)
-    Y = u
-    for _ in tl.static_range(SWEEPS):
-        Y = _sweep(Y, g, OFF, INV, K, KP)
-    d = Y - u
-    tl.store(U + here, u, mask=mask)
+    d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (Y - u), -u)
     tl.store(D + here, d, mask=mask)
-    tl.store(OUT + 2 * tl.program_id(0), tl.sum(g * d))
-    tl.store(OUT + 2 * tl.program_id(0) + 1, tl.sum(tl.where(Y == 0.0, g * d, 0.0)))
+    out = OUT + 4 * tl.program_id(0)
+    tl.store(out, first)
+    tl.store(out + 1, last)
+    tl.store(out + 2, tl.sum(g * d))
+    tl.store(out + 3, tl.sum(tl.where(u + d == 0.0, g * d, 0.0)))
 
 
 @triton.jit
-def block_sweeps(
-    G, Y, S, OFF, INV, SWEEPS, OUT, n,
+def block_look(
+    G, U, D, S, OFF, INV, T, STRETCH, SWEEPS, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    """Sweeps in place, block of components by block; S is zero within a block, OFF is S without its diagonal.
+    """As `look`, block of components by block; S is zero within a block, OFF is the curvature without its diagonal.
 
     What the other blocks pull is one product; within a block components follow each other. The codes of a tile stay in
-    the cache between blocks.
+    the cache between blocks, in D.
     """
     b, cols = tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
-    first, last = tl.zeros([], tl.float32), tl.zeros([], tl.float32)
+    for block in range(0, KP, KB):
+        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
+        u = _stepped(U, D, T, here, mask)
+        tl.store(U + here, u, mask=mask)
+        tl.store(D + here, u, mask=mask)
+    tl.debug_barrier()
+    kind: tl.constexpr = U.dtype.element_ty
+    first, last = tl.zeros([], kind), tl.zeros([], kind)
     for sweep in range(tl.load(SWEEPS).to(tl.int32)):
-        last = tl.zeros([], tl.float32)
+        last = tl.zeros([], kind)
         for block in range(0, KP, KB):
             here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
             mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
             g = tl.load(G + here, mask=mask, other=0.0)
             for other in range(0, KP, KB):
                 there = (other + b)[:, None] * n.to(tl.int64) + cols[None, :]
-                y = tl.load(Y + there, mask=((other + b)[:, None] < K) & (cols[None, :] < n), other=0.0)
+                y = tl.load(D + there, mask=((other + b)[:, None] < K) & (cols[None, :] < n), other=0.0)
                 g -= _product(tl.load(S + (block + b)[:, None] * KP + (other + b)[None, :]), y, MODE)
-            old = tl.load(Y + here, mask=mask, other=0.0)
+            old = tl.load(D + here, mask=mask, other=0.0)
             new = old
             for i in range(KB):
                 new = _moved(new, g, OFF + block * KP + block, INV + block, i, b, KP)
-            tl.store(Y + here, new, mask=mask)
+            tl.store(D + here, new, mask=mask)
             tl.debug_barrier()
-            last += tl.sum((new - old) * (new - old)).to(tl.float32)
+            last += tl.sum((new - old) * (new - old))
         first = tl.where(sweep == 0, last, first)
-    tl.store(OUT + 2 * tl.program_id(0), first)
-    tl.store(OUT + 2 * tl.program_id(0) + 1, last)
+    along, ending = tl.zeros([], kind), tl.zeros([], kind)
+    for block in range(0, KP, KB):
+        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
+        u, g = tl.load(U + here, mask=mask, other=0.0), tl.load(G + here, mask=mask, other=0.0)
+        d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (tl.load(D + here, mask=mask, other=0.0) - u), -u)
+        tl.store(D + here, d, mask=mask)
+        along += tl.sum(g * d)
+        ending += tl.sum(tl.where(u + d == 0.0, g * d, 0.0))
+    out = OUT + 4 * tl.program_id(0)
+    tl.store(out, first)
+    tl.store(out + 1, last)
+    tl.store(out + 2, along)
+    tl.store(out + 3, ending)
 
 
 @triton.jit
