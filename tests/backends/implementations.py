@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from dspnmf.backends import backend_for
 from dspnmf.backends.protocol import Data
 
-GROUP = 64  # rows that share random numbers
+GROUP = 64  # rows that are drawn and copied at once
 GOALS = 3  # times the goal of new rows with missing cells is renewed
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -144,9 +145,10 @@ class DeviceRows(ConjugateGradientRows):
         self._X = X
         self._pushed = transposed(X).double() if is_csr(X) else X
         self._operators = DeviceOperators(operators, X.dtype, X.device)
-        self._tiles = _tiles_for(X, k)
-        kernels = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators
-        self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=kernels and not self.completes)
+        kernels = fused_kernels(X)
+        self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
+        records = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators and not self.completes
+        self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
         self._w: dict[str, Tensor] = {}
         self._pending = torch.zeros((), dtype=torch.float64, device=X.device)  # always there: recordings write it
         self._first = True  # whether the next conjugate-gradient step is the first
@@ -165,9 +167,13 @@ class DeviceRows(ConjugateGradientRows):
         return U
 
     def draw(self, start: RandomCodes) -> Tensor:
-        """Codes drawn on the host, so that they are the same everywhere."""
-        n = self.shape[0]
-        return self.restore_codes(start(i, min(i + GROUP, n)) for i in range(0, n, GROUP))
+        """Codes drawn on the device, or where it has no kernels for that by the host."""
+        n, kernels = self.shape[0], fused_kernels(self._X)
+        if kernels is None:
+            return self.restore_codes(start(i, min(i + GROUP, n)) for i in range(0, n, GROUP))
+        U = torch.empty(self.k, n, dtype=self._X.dtype, device=self._X.device)
+        kernels.draw(start, U)
+        return U
 
     def scaled(self, codes: Tensor, factors: Array | float) -> Tensor:
         """Codes times a number, or a number for every component, in place."""
@@ -368,12 +374,12 @@ class _Residual:
     DLD = cached_property(lambda self: self._made_between())
 
 
-def _tiles_for(X: Tensor, k: int) -> PlainTiles:
-    """Triton kernels where they are to be had and take X."""
-    if X.is_cuda:
-        try:
-            from dspnmf.backends import cuda_fused_tiles
-        except ImportError:  # Torch for this platform comes without Triton
-            return PlainTiles()
-        return cuda_fused_tiles.tiles_for(X, k)
-    return PlainTiles()
+def fused_kernels(X: Tensor) -> ModuleType | None:
+    """The module of Triton kernels, where they are to be had for X."""
+    if not X.is_cuda:
+        return None
+    try:
+        from dspnmf.backends import cuda_fused_tiles
+    except ImportError:  # Torch for this platform comes without Triton
+        return None
+    return cuda_fused_tiles

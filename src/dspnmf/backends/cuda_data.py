@@ -23,7 +23,7 @@ from dspnmf.backends.csr_tensors import (
     row_numbers,
     stored_values,
 )
-from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
+from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, fused_kernels, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.protocol import Backend
 from dspnmf.backends.row_model import BlockNorms, Operator
@@ -107,13 +107,10 @@ def facts_of(X: Tensor) -> ChunkFacts | None:
 
     Sums are those of X itself, so in float64 they may overflow or vanish.
     """
-    if is_csr(X) or not X.is_cuda:
+    kernels = None if is_csr(X) else fused_kernels(X)
+    if kernels is None:
         return None
-    try:
-        from dspnmf.backends import cuda_fused_tiles
-    except ImportError:
-        return None
-    largest, total, squares, bad = cuda_fused_tiles.facts(X)
+    largest, total, squares, bad = kernels.facts(X)
     if bad or not (1e-140 < largest < 1e140 or largest == 0):
         return None
     return ChunkFacts(largest, 1.0, total, squares, X.numel())

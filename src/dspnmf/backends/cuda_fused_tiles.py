@@ -1,9 +1,9 @@
 """The work on tiles by Triton kernels, on CUDA devices.
 
 `FusedTiles` take any number of components up to 256; with up to 64 in float32, all of a tile fits on the chip and
-`NarrowTiles` do more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed; elsewhere of short
-runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are those of
-`PlainTiles`: the kernels keep one inverse diagonal for all rows.
+`NarrowTiles` do more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed,
+elsewhere of short runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are
+those of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from torch.nn.functional import pad
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
 from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
+from dspnmf.backends.kernels.philox import MIDDLE
+from dspnmf.backends.row_model import RandomCodes
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
 from dspnmf.backends.tensor_nnls import RowCurvature
 
@@ -39,6 +41,13 @@ def facts(X: Tensor) -> tuple[float, float, float, float]:
     kernels.facts[(len(parts),)](X, parts, *X.shape, X.stride(0), BM=8, BN=128, num_warps=4)
     largest, total, squares, bad = torch.cat([parts[:, :1].amax(0), parts[:, 1:].sum(0)]).tolist()
     return largest, total, squares, bad
+
+
+def draw(start: RandomCodes, U: Tensor) -> None:
+    """Random codes (k x n), in place."""
+    k, n = U.shape
+    factor = torch.full((), start.factor, dtype=torch.float64, device=U.device)
+    kernels.draw[(triton.cdiv(n, 512), k)](U, factor, start.key, n, MIDDLE=MIDDLE, BM=512, num_warps=4)
 
 
 class FusedTiles(PlainTiles):

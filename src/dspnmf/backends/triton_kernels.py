@@ -385,3 +385,15 @@ def _lowest(C, END: tl.constexpr, POINTS: tl.constexpr):
         slope, curve = c1 + t * (2 * c2 + t * (3 * c3 + t * 4 * c4)), 2 * c2 + t * (6 * c3 + t * 12 * c4)
         t = tl.where(curve > 0.0, tl.minimum(tl.maximum(t - slope / curve, low), low + width), t)
     return tl.where(t * (c1 + t * (c2 + t * (c3 + t * c4))) < 0.0, t, 0.0)
+
+
+@triton.jit(do_not_specialize=["key"])
+def draw(U, FACTOR, key, n, MIDDLE: tl.constexpr, BM: tl.constexpr):
+    """Random codes, as `dspnmf.backends.kernels.philox.draw` makes them."""
+    column = tl.program_id(1)
+    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    low, high = (rows & 0xFFFFFFFF).to(tl.uint32), (rows >> 32).to(tl.uint32)
+    a, b, c, d = tl.philox(key, low, high, (low * 0 + column).to(tl.uint32), low * 0)
+    total = a.to(tl.int64) + b.to(tl.int64) + c.to(tl.int64) + d.to(tl.int64)
+    codes = tl.load(FACTOR) * tl.abs(total - MIDDLE).to(tl.float64)
+    tl.store(U + column * n.to(tl.int64) + rows, codes.to(U.dtype.element_ty), mask=rows < n)
