@@ -78,6 +78,10 @@ class DeviceSmall(Small):
             self._recording = Recording(function, arguments)
         return self._recording(arguments)
 
+    def unrecorded(self) -> DeviceSmall:
+        """Every repetition is done anew."""
+        return DeviceSmall(self._tiles, self._device, records=False)
+
     def forget(self) -> None:
         """Other codes: what is recorded has become useless."""
         self._owner = self._recording = None

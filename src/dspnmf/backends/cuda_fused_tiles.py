@@ -126,8 +126,7 @@ class FusedTiles(PlainTiles):
             C, A, B, self._always if going is None else going, parts, C.shape[1],
             MODE=self._sums, **self._tile, LEFT=len(left), PART=part, **tile,
         )  # fmt: skip
-        CC, *others = parts.sum(0)[:, : self._k, : self._k].unbind()
-        return [CC if across == 1 else CC.tril() + CC.tril(-1).T, *others]
+        return list(parts.sum(0)[:, : self._k, : self._k].unbind())
 
     # -- looks -----------------------------------------------------------------------------------------------------
 
@@ -190,18 +189,8 @@ class NarrowTiles(FusedTiles):
 
     def __init__(self, X: Tensor, k: int) -> None:
         super().__init__(X, k)
-        self._made: list[tuple[Tensor, Tensor]] = []
         self._going = self._always
         self._width = 64 if self._kp <= 32 else 32
-
-    def _square(self, A: Tensor) -> Tensor:
-        """A k x k array in the codes' precision, padded with zeros; kept, as a descent asks for some again."""
-        for given, made in self._made:
-            if given is A:
-                return made
-        made = pad(A.to(self._dtype), (0, self._kp - self._k) * 2).contiguous()
-        self._made = [*self._made[-2:], (A, made)]
-        return made
 
     def _room(self, programs: int, scalars: int) -> Tensor:
         return torch.empty(programs, scalars, dtype=self._dtype, device=self._device)
@@ -213,7 +202,6 @@ class NarrowTiles(FusedTiles):
         self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
     ) -> list[Tensor]:
         """All of a tile on the chip."""
-        self._made = []  # other curvatures from here on
         off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
         n = U.shape[1]
         parts = self._room(self._grid(n, 32), 4)
@@ -229,10 +217,10 @@ class NarrowTiles(FusedTiles):
     ) -> Tensor:  # fmt: skip
         n = w["U"].shape[1]
         parts = self._room(self._grid(n, self._width), 1)
-        squares, arrays = [self._square(A) for A in small], [w[name] for name in names.split()]
+        arrays = [*(w[name] for name in names.split()), *(A.contiguous() for A in small)]
         tile = {"K": self._k, "KP": self._kp, "BM": self._width, "MODE": self._mode}
         warps = 2 if self._kp <= 32 else 4
-        kernel[(len(parts),)](*arrays, *squares, steps, parts, n, **tile, **flags, num_warps=warps)
+        kernel[(len(parts),)](*arrays, steps, parts, n, **tile, **flags, num_warps=warps)
         return parts
 
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:

@@ -51,6 +51,10 @@ class Small:
         """
         return function(*arguments)
 
+    def unrecorded(self) -> Small:
+        """The same for rows that do part of their work on the host: nothing is recorded."""
+        return self
+
     def host(self, A: SmallArray) -> Array:
         """A small array for the host."""
         return np.asarray(A)

@@ -108,8 +108,7 @@ def gram(
             across = tl.trans(tl.where(tl.load(A + second, mask=two, other=0.0) + d == 0.0, d, 0.0))
         else:
             across = tl.trans(tl.load(C + second, mask=two, other=0.0))
-        if tl.program_id(0) // blocks % blocks >= tl.program_id(0) % blocks:  # the rest follows by symmetry
-            CC += _product(z, across, MODE)
+        CC += _product(z, across, MODE)
         if LEFT > 0:
             AC += _product(x, across, MODE)
         if LEFT > 1:
@@ -251,25 +250,30 @@ def block_look(
 
 
 @triton.jit
+def _square(A, kind, K: tl.constexpr, KP: tl.constexpr):
+    """A k x k array of float64, padded with zeros, in the precision of codes."""
+    a = tl.arange(0, KP)
+    return tl.load(A + a[:, None] * K + a[None, :], mask=(a[:, None] < K) & (a[None, :] < K), other=0.0).to(kind)
+
+
+@triton.jit
 def cg_start(
     U, D, G, R, W, FREE, S, C, T, STEPS, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
     """Shorten D; residual R on the free entries, W = T R. Sum: <R,W>."""
-    a = tl.arange(0, KP)
-    square = a[:, None] * KP + a[None, :]
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
     tau, sigma = tl.load(STEPS).to(u.dtype), tl.load(STEPS + 1).to(u.dtype)
     d *= tl.where(u + d == 0.0, sigma, tau)
     tl.store(D + here, d, mask=mask)
-    slope = _product(tl.load(S + square), u + d, MODE) - tl.load(G + here, mask=mask, other=0.0)
-    slope += _product(tl.load(C + square), u, MODE)
+    slope = _product(_square(S, U.dtype.element_ty, K, KP), u + d, MODE) - tl.load(G + here, mask=mask, other=0.0)
+    slope += _product(_square(C, U.dtype.element_ty, K, KP), u, MODE)
     free = ((u + d > 0.0) | (slope < 0.0)) & mask
     tl.store(FREE + here, free.to(tl.int8), mask=mask)
     r = tl.where(free, -slope, 0.0)
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, _product(tl.load(T + square), r, MODE), 0.0)
+    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
     tl.store(W + here, w, mask=mask)
     tl.store(OUT + tl.program_id(0), tl.sum(r * w))
 
@@ -289,12 +293,10 @@ def cg_step(
     if not FIRST:
         if alpha == 0.0:
             return
-    a = tl.arange(0, KP)
-    square = a[:, None] * KP + a[None, :]
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     w = tl.load(W + here, mask=mask, other=0.0)
-    curved = _product(tl.load(S + square), w, MODE)
-    curved += _product(tl.load(C + square), tl.load(U + here, mask=mask, other=0.0), MODE)
+    curved = _product(_square(S, U.dtype.element_ty, K, KP), w, MODE)
+    curved += _product(_square(C, U.dtype.element_ty, K, KP), tl.load(U + here, mask=mask, other=0.0), MODE)
     if OPERATORS:
         curved += tl.load(A + here, mask=mask, other=0.0)
     free = tl.load(FREE + here, mask=mask, other=0) != 0
@@ -308,7 +310,7 @@ def cg_step(
     tl.store(Z + here, z, mask=mask)
     r = tl.load(R + here, mask=mask, other=0.0) - alpha * q
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, _product(tl.load(T + square), r, MODE), 0.0)
+    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
     tl.store(W + here, w, mask=mask)
     tl.store(OUT + tl.program_id(0), tl.sum(r * w))
 
