@@ -137,21 +137,27 @@ def to_objective(X, U, V, objective, shape: str, torch) -> tuple[object, ...]:
 
 
 def whole(n: int, m: int, k: int) -> list[tuple[object, ...]]:
-    """The whole call of 20 iterations of the defaults, over its iterations and over their products with X."""
+    """The whole call of 20 iterations of the defaults, over its iterations; and these over their products with X."""
+    from _descent import checked, plain, preserving
+    from _descent import descent as iterations
     from dspnmf import DSPNMF, NMF
+    from dspnmf.solvers.hals import Hals
+    from dspnmf.solvers.newton_cg import NewtonCG
 
-    X, rows = data(n, m, k), []
-    M, U = X[:k].T.contiguous(), X[:, :k].contiguous()
+    X, shape, table = data(n, m, k), f"{n:,} x {m:,}, k = {k}", []
+    U, V = start(X, k)
+    M = V.T.contiguous()
     bare = seconds(lambda: X @ M) + seconds(lambda: U.T @ X)
-    for cls in (DSPNMF, NMF):
-        fits = [cls(k, max_iter=i, tol=0, random_state=0) for i in (20, 60)]
-        few, many = (seconds(lambda fit=fit: fit.fit(X), 3) for fit in fits)
-        step = (many - few) / 40
-        shape = f"{n:,} x {m:,}, k = {k}"
-        rows.append(
-            (shape, cls.__name__, f"{few * 1e3:.0f} ms", few / (20 * step), f"{step * 1e3:.2f} ms", step / bare)
+    for cls, objective, inner in ((DSPNMF, preserving, NewtonCG()), (NMF, plain, Hals())):
+        call = seconds(lambda cls=cls: cls(k, max_iter=20, tol=0, random_state=0).fit(X), 3)
+        checked_X = checked(X)
+        steps = iterations(
+            checked_X.rows(k, 1.0), objective(checked_X), U.T.contiguous(), M.double().cpu().numpy(), inner
         )
-    return rows
+        step = seconds(lambda steps=steps: next(steps))
+        over = (call / (20 * step), f"{step * 1e3:.2f} ms", step / bare)
+        table.append((shape, cls.__name__, f"{call * 1e3:.0f} ms", *over))
+    return table
 
 
 def main() -> None:

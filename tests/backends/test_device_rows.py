@@ -144,7 +144,7 @@ def test_solve(device: str, layout: str, dtype: Any, tied: str) -> None:
 @pytest.mark.parametrize("tied", [False, True], ids=["alone", "tied"])
 @pytest.mark.parametrize("k", [3, 40])
 def test_rows_by_pivoting(device: str, tied: bool, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No code can be moved to lower the model, also where components are much alike; rows that are left go to the host."""
+    """No move of a code lowers the model, also where components are much alike; rows that are left go to the host."""
     rng = np.random.default_rng(0)
     V = rng.random((k, 60)) + 2 * rng.random((1, 60))
     S, G = V @ V.T, V @ (rng.random((60, 200)) ** 3 * 5)

@@ -227,7 +227,7 @@ def block_look(
                 g -= _product(tl.load(S + (block + b)[:, None] * KP + (other + b)[None, :]), y, MODE)
             old = tl.load(D + here, mask=mask, other=0.0)
             new = old
-            for i in range(KB):
+            for i in tl.static_range(KB):
                 new = _moved(new, g, OFF + block * KP + block, INV + block, i, b, KP)
             tl.store(D + here, new, mask=mask)
             tl.debug_barrier()
