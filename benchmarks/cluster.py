@@ -43,7 +43,7 @@ def data(n: int) -> da.Array:
 def passes(X: da.Array | np.ndarray) -> Iterator[float]:
     """Seconds of looks and steps from a random start, for ever."""
     rows = backend_for(X).check(BaseEstimator(), X, reset=True).rows(K, 1.0)
-    rows.begin(rows.draw(RandomCodes(np.random.RandomState(0).get_state(), 0, 0.1, K, np.dtype(np.float32))))
+    rows.begin(rows.draw(RandomCodes(0, 0.1, K, np.dtype(np.float32))))
     Vt = np.random.default_rng(0).random((M, K))
     model = RowModel(Vt.T @ Vt, Vt)
     while True:

@@ -208,18 +208,24 @@ def column_means(X: np.ndarray) -> np.ndarray:
     return means
 
 
-def half_normal(
-    state: tuple[object, ...], key: int, size: float, n: int, k: int, group: int, dtype: type
-) -> np.ndarray:
-    """Random codes: the first group of rows continues a generator, the others have one of their own."""
+def random_codes(key: int, size: float, n: int, k: int, dtype: type) -> np.ndarray:
+    """Random codes: of every row and column the four words of Philox4x32-10, in Python's whole numbers."""
     codes = np.empty((n, k))
-    for number, first in enumerate(range(0, n, group)):
-        rng = np.random.RandomState([key, number])
-        if number == 0:
-            rng.set_state(state)
-        rows = min(group, n - first)
-        codes[first : first + rows] = size * np.abs(rng.standard_normal((rows, k)))
+    for row in range(n):
+        for column in range(k):
+            words = philox((row & 0xFFFFFFFF, row >> 32, column, 0), (key & 0xFFFFFFFF, key >> 32))
+            codes[row, column] = size / (2.0**32 / np.sqrt(3.0)) * abs(sum(words) - (2**33 - 2))
     return codes.astype(dtype)
+
+
+def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Philox4x32-10 (Salmon et al. 2011)."""
+    (c0, c1, c2, c3), (k0, k1) = counter, key
+    for _ in range(10):
+        p, q = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1, c2, c3 = (q >> 32) ^ c1 ^ k0, q & 0xFFFFFFFF, (p >> 32) ^ c3 ^ k1, p & 0xFFFFFFFF
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3
 
 
 def best_codes(C: np.ndarray, G: np.ndarray) -> np.ndarray:

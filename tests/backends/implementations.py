@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from dspnmf.backends import backend_for
 from dspnmf.backends.protocol import Data
 
-GROUP = 64  # rows that share random numbers
+GROUP = 64  # rows that are drawn and copied at once
 GOALS = 3  # times the goal of new rows with missing cells is renewed
 
 
@@ -192,7 +192,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             "cuda": {"GROUP": GROUP, "CHUNK": 500},
             "cuda_data": {"CHUNK": 500, "_TILE": 5},
             "cuda_incomplete": {"CHUNK": 500, "_GATHERED": 100},
-            "cuda_operators": {"_BLOCK": 70},
+            "cuda_tiles": {"SUMMED": 350},
+            "tensor_nnls": {"AT_ONCE": 200},
         }
     for module, names in sizes.items():
         for name, value in names.items():

@@ -70,7 +70,7 @@ def in_memory(X: Any, scale: float = 2.0) -> MemoryRows:
 
 def random_codes(dtype: Any = np.float64) -> RandomCodes:
     """A start."""
-    return RandomCodes(np.random.RandomState(0).get_state(), 0, 0.3, K, np.dtype(dtype))
+    return RandomCodes(0, 0.3, K, np.dtype(dtype))
 
 
 def model_of_rows(rng: np.random.Generator | None = None) -> RowModel:

@@ -17,6 +17,7 @@ from dspnmf.backends.row_model import Completion, Operator, RowModel, Ties
 torch = pytest.importorskip("torch", reason="Torch is not installed")
 
 from device_tensors import DEVICES, AnyDevice, Fit, device_data, needs_cuda, tensor  # noqa: E402  # not without Torch
+from dspnmf.backends import tensor_nnls  # noqa: E402
 
 N, M, K, SCALE = 157, 24, 5, 1.7
 pytestmark = [
@@ -137,6 +138,27 @@ def test_solve(device: str, layout: str, dtype: Any, tied: str) -> None:
     if tied == "pulled":
         own = Ties(torch.from_numpy(parts[0].T.copy()).to(device))
         pair.same(pair.device.solve(moved(model, pair.device), own).T, known)
+
+
+@on_devices
+@pytest.mark.parametrize("tied", [False, True], ids=["alone", "tied"])
+@pytest.mark.parametrize("k", [3, 40])
+def test_rows_by_pivoting(device: str, tied: bool, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No move of a code lowers the model, also where components are much alike; rows that are left go to the host."""
+    rng = np.random.default_rng(0)
+    V = rng.random((k, 60)) + 2 * rng.random((1, 60))
+    S, G = V @ V.T, V @ (rng.random((60, 200)) ** 3 * 5)
+    weight, lengths = 5 * rng.random(200), rng.random(k)
+    rows = tensor_nnls.RowCurvature(tensor(weight, device), tensor(lengths, device)) if tied else None
+    own = weight * lengths[:, None] if tied else 0.0
+    for rounds in (tensor_nnls.ROUNDS, -3 * k):
+        monkeypatch.setattr(tensor_nnls, "ROUNDS", rounds)
+        Y = tensor_nnls.solve_rows(tensor(G, device), tensor(S, device), rows).cpu().numpy()
+        rise, size = G - S @ Y - own * Y, np.abs(G).max()
+        assert Y.min() >= 0
+        assert 0.05 < (Y > 0).mean() < 0.9
+        assert np.abs(rise[Y > 0]).max() <= 1e-9 * size
+        assert rise.max() <= 1e-9 * size
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -309,6 +331,40 @@ def test_nothing_waits_for_the_device(layout: str) -> None:
         iteration()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@needs_cuda
+@pytest.mark.parametrize("k", [5, 80])
+@pytest.mark.parametrize("solver", ["hals", "newton-cg"])
+def test_recorded_iterations_are_those_done_one_by_one(solver: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit whose iterations are recorded once and repeated gives the bits of one that launches all of its work."""
+    from dspnmf import DSPNMF
+    from dspnmf.backends.cuda import DeviceSmall
+
+    X, fits = tensor(np.random.default_rng(0).random((3000, 100)).astype(np.float32), "cuda"), []
+    for recorded in (True, False):
+        if not recorded:
+            monkeypatch.setattr(DeviceSmall, "repeated", lambda self, owner, function, *arguments: function(*arguments))
+        fits.append(DSPNMF(k, solver=solver, n_init=2, max_iter=8, tol=0, random_state=0).fit(X))
+    np.testing.assert_array_equal(fits[0].objective_history_, fits[1].objective_history_)
+    np.testing.assert_array_equal(fits[0].components_.cpu(), fits[1].components_.cpu())
+
+
+@needs_cuda
+def test_history_has_digits_in_float32() -> None:
+    """At alpha = 1, where all is structure, objectives in float32 are those of the codes, to a thousandth."""
+    from dspnmf import DSPNMF
+
+    rng = np.random.default_rng(0)
+    X = (rng.random((200_000, 6)) ** 3 @ rng.random((6, 64)) ** 3 + 0.05 * rng.random((200_000, 64))).astype(np.float32)
+    for iterations in (1, 5, 30):
+        model = DSPNMF(6, max_iter=iterations, tol=0, random_state=0)
+        Z = model.fit_transform(tensor(X, "cuda")).double().cpu().numpy()
+        wide, V = X.astype(np.float64), model.components_.double().cpu().numpy()
+        P, Q, G = wide.T @ Z, Z.T @ Z, wide.T @ wide
+        direct = np.sum((wide - Z @ V) ** 2) + np.sum(G**2) - 2 * np.sum(P**2) + np.sum(Q**2)
+        assert model.objective_ == pytest.approx(direct, rel=1e-3)
+        assert model.objective_history_[-1] == pytest.approx(direct, rel=1e-3)
 
 
 @on_devices

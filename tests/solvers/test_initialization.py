@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import reference
 from dspnmf import DSPNMF, NMF
 from dspnmf.backends.memory import MEMORY, MemoryData
+from dspnmf.backends.row_model import RandomCodes
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity
 from dspnmf.solvers import initialization
@@ -79,3 +81,23 @@ def test_custom_start_is_where_the_history_begins(wine: np.ndarray) -> None:
     expected = np.sum((wine - W @ H) ** 2) + 0.2 * np.sum((wine @ wine.T - 50 * W @ W.T) ** 2)
     assert model.objective_history_[0] == pytest.approx(expected, rel=1e-12)
     assert W.min() >= 0
+
+
+def test_philox_is_the_published_one() -> None:
+    """The reference gives the words that the generator's authors publish; the compiled one follows it (conformance)."""
+    counter, key = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
+    assert reference.philox(counter, key) == (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
+    assert reference.philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+
+
+def test_random_codes_are_nearly_half_normal() -> None:
+    """Mean, square and tail of the size asked for; other rows, columns and keys give other numbers."""
+    codes = RandomCodes(12345, 2.0, 4, np.dtype(np.float64))(10**6, 10**6 + 50_000)
+    assert codes.mean() == pytest.approx(2.0 * np.sqrt(2 / np.pi), rel=0.02)
+    assert np.square(codes).mean() == pytest.approx(4.0, rel=0.01)
+    assert 0.01 < (codes > 4.0).mean() < 0.06
+    assert len(np.unique(codes)) > 0.9999 * codes.size
+    assert not np.isin(RandomCodes(12346, 2.0, 4, np.dtype(np.float64))(0, 100), codes).any()
+    far = RandomCodes(7, 1.0, 2, np.dtype(np.float64))(2**32 + 5, 2**32 + 6)  # rows beyond 32 bits
+    words = reference.philox((5, 1, 1, 0), (7, 0))
+    assert far[0, 1] == 1.0 / (2.0**32 / np.sqrt(3.0)) * abs(sum(words) - (2**33 - 2))

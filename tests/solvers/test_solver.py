@@ -154,7 +154,8 @@ def test_newton_direction_lowers_the_model() -> None:
     rows.begin(U.copy())
     objective = objective_of(X)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
-    d = NewtonCG()(rows, objective.model(s))
+    inner = NewtonCG()
+    d = inner(rows, objective.model(s), 1.0, *inner.effort(rows, objective, s))
     D = rows._D
     assert objective.along(s, d)[0] < 0
     assert (U + D).min() >= 0
@@ -173,7 +174,7 @@ def test_conjugate_gradients_solve_the_model() -> None:
     objective = objective_of(X, 1e-4)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     model = objective.model(s)
-    NewtonCG(200)(rows, model)
+    NewtonCG(200)(rows, model, 1.0, rows.preconditioner(model, 1e-8))
     D = rows._D
     slope = U @ model.S - X @ model.M + D @ model.S + model.coupling * U @ (D.T @ U)
     assert (U + D).min() > 0

@@ -32,7 +32,7 @@ class RowsWithHistory:
 
     def __init__(self, rows: Rows, P: SmallArray, Q: SmallArray, n: int) -> None:
         self.shape = (rows.shape[0] + n, rows.shape[1])
-        self.scale, self.k, self.dtype, self.small = rows.scale, rows.k, rows.dtype, rows.small
+        self.scale, self.k, self.dtype, self.small = rows.scale, rows.k, rows.dtype, rows.small.unrecorded()
         self.product_cost, self.sweep_cost = rows.product_cost, rows.sweep_cost
         self._rows, self._P, self._Q = rows, self.small.adopt(P), self.small.adopt(Q)
         self._T, self._D = identity_like(self._Q), zeros_like(self._Q)

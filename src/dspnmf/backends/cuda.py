@@ -2,13 +2,15 @@
 
 Requirements: X is n x m, float32 or float64; codes and what has their shape are kept k x n. The solver's small arrays
 are float64 tensors on the device; one transfer an iteration brings the host what it must know (`DeviceSmall.fetch`).
-For newton-cg the k x k curvature travels as well, while the device is busy with the first pass.
+For newton-cg the k x k curvature travels as well, before the iteration. Where kernels do all the work, that of an
+iteration is recorded as a CUDA graph and repeated with one launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -18,21 +20,71 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, RowCurvature, Tensor, as_step, stacked
+from dspnmf.backends.cuda_tiles import PlainTiles, Tensor, stacked
 from dspnmf.backends.memory_rows import TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows
-from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
+from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small, dot
+from dspnmf.backends.tensor_nnls import RowCurvature
 
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
+_RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
+
+
+class Recording:
+    """The work of a function on the device, recorded as a CUDA graph: repeated with one launch.
+
+    The function takes and returns tensors (numbers become tensors) and never waits for the device.
+    """
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]], arguments: Sequence[Scalar]) -> None:
+        device = next(argument.device for argument in arguments if isinstance(argument, Tensor))
+        self._given = [a.clone() if isinstance(a, Tensor) else stacked([a], device)[0] for a in arguments]
+        self._graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._left = function(*self._given)
+            finally:
+                self._graph.capture_end()
+        torch.cuda.current_stream().wait_stream(stream)
+
+    def __call__(self, arguments: Sequence[Scalar]) -> tuple[Tensor, ...]:
+        """What the function would return for other arguments of the same shapes."""
+        for own, argument in zip(self._given, arguments, strict=True):
+            own.copy_(argument) if isinstance(argument, Tensor) else own.fill_(argument)
+        self._graph.replay()
+        return tuple(A.clone() for A in self._left)
 
 
 class DeviceSmall(Small):
     """Small arrays on the device."""
 
-    def __init__(self, tiles: PlainTiles, device: torch.device) -> None:
-        self._tiles, self._device = tiles, device
+    def __init__(self, tiles: PlainTiles, device: torch.device, *, records: bool) -> None:
+        self._tiles, self._device, self._records = tiles, device, records
+        self._owner: object = None  # of what is repeated, once it has been done
+        self._recording: Recording | None = None
+
+    def repeated(
+        self, owner: object, function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
+    ) -> tuple[SmallArray, ...]:
+        """Done the first time, recorded the second, then repeated."""
+        if not self._records or self._owner is not owner:
+            self._owner, self._recording = owner, None
+            return function(*arguments)
+        if self._recording is None:
+            self._recording = Recording(function, arguments)
+        return self._recording(arguments)
+
+    def unrecorded(self) -> DeviceSmall:
+        """Every repetition is done anew."""
+        return DeviceSmall(self._tiles, self._device, records=False)
+
+    def forget(self) -> None:
+        """Other codes: what is recorded has become useless."""
+        self._owner = self._recording = None
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """Chosen on the device."""
@@ -44,9 +96,13 @@ class DeviceSmall(Small):
         """The host does not know."""
         return False
 
-    def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
+    def stack(self, scalars: SmallArray) -> Tensor:
+        """As one tensor, if they are not."""
+        return scalars if isinstance(scalars, Tensor) else stacked(scalars, self._device)
+
+    def fetch(self, scalars: SmallArray) -> list[float]:
         """One transfer."""
-        values: list[float] = stacked(scalars, self._device).tolist()
+        values: list[float] = self.stack(scalars).tolist()
         return values
 
     def host(self, A: SmallArray) -> Array:
@@ -78,18 +134,27 @@ class DeviceRows(ConjugateGradientRows):
 
     cg_steps = (3, 24)
 
-    def __init__(self, X: Tensor, k: int, scale: float = 1.0, operators: Sequence[Operator] = ()) -> None:
-        self.scale = scale
+    def __init__(
+        self,
+        X: Tensor,
+        k: int,
+        scale: float = 1.0,
+        operators: Sequence[Operator] = (),
+        norms: BlockNorms | None = None,  # of X, where it stands still
+    ) -> None:
+        self.scale, self._norms_of_X = scale, norms
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.k = k
         self.dtype = numpy_dtype(X)
         self._X = X
         self._pushed = transposed(X).double() if is_csr(X) else X
         self._operators = DeviceOperators(operators, X.dtype, X.device)
-        self._tiles = _tiles_for(X, k)
-        self.small: Small = DeviceSmall(self._tiles, X.device)
+        kernels = fused_kernels(X)
+        self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
+        records = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators and not self.completes
+        self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
         self._w: dict[str, Tensor] = {}
-        self._pending: Scalar = 0.0
+        self._pending = torch.zeros((), dtype=torch.float64, device=X.device)  # always there: recordings write it
         self._first = True  # whether the next conjugate-gradient step is the first
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
@@ -100,15 +165,19 @@ class DeviceRows(ConjugateGradientRows):
     def codes(self) -> Tensor:
         """The codes (k x n), all steps taken."""
         U = self._w["U"]
-        if not (isinstance(self._pending, float) and self._pending == 0.0):
-            U.copy_(torch.clamp(U + as_step(self._pending, U) * self._w["D"], min=0))
-            self._pending = 0.0
+        if "D" in self._w:
+            U.copy_(torch.clamp(U + self._pending * self._w["D"], min=0))
+            self._pending.zero_()
         return U
 
     def draw(self, start: RandomCodes) -> Tensor:
-        """Codes drawn on the host, so that they are the same everywhere."""
-        n = self.shape[0]
-        return self.restore_codes(start(i, min(i + GROUP, n)) for i in range(0, n, GROUP))
+        """Codes drawn on the device, or where it has no kernels for that by the host."""
+        n, kernels = self.shape[0], fused_kernels(self._X)
+        if kernels is None:
+            return self.restore_codes(start(i, min(i + GROUP, n)) for i in range(0, n, GROUP))
+        U = torch.empty(self.k, n, dtype=self._X.dtype, device=self._X.device)
+        kernels.draw(start, U)
+        return U
 
     def scaled(self, codes: Tensor, factors: Array | float) -> Tensor:
         """Codes times a number, or a number for every component, in place."""
@@ -139,31 +208,31 @@ class DeviceRows(ConjugateGradientRows):
             codes = torch.from_numpy(np.array(codes.T, order="C")).to(self._X.device, self._X.dtype)
         self._w["U"] = codes
         self._w["D"] = torch.zeros_like(codes) if "D" not in self._w else self._w["D"].zero_()
-        self._pending = 0.0
+        self._pending.zero_()
+        self.small.forget()
 
     def release(self) -> None:
         """Free the memory that only a descent needs."""
         self._w = {"U": self.codes}
+        self.small.forget()
 
     # -- one look at every row -------------------------------------------------------------------------------------
 
     def sums(self) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
         """P = X'U, Q = U'U, and U'LU for every operator."""
         U = self.codes
-        copied = {"U": U, "D": U.clone(), "z": U}
-        Q = self._tiles.combine(copied, 0.0, 1.0)[1]  # D'D of a copy
-        return self._push(U), Q, self._operators.between((U,), U)[0]
+        return self._push(U), self._tiles.gram(U)[0], self._operators.between((U,), U)[0]
 
     def step(self, t: Scalar) -> None:
         """U += t D, at the next look."""
-        self._pending = t
+        self._pending.copy_(t) if isinstance(t, Tensor) else self._pending.fill_(t)
 
-    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
+    def look(self, model: RowModel, sweeps: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Sweeps by the tiles."""
         (S, rows), (_, G) = self._operators.curvature(model), self._pulls(model)
         U, D = self._w["U"], self._w["D"]
-        first, last, UD, DD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
-        self._pending = 0.0
+        first, last, DD, UD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
+        self._pending.zero_()
         settled = torch.where(first > 0, torch.sqrt(last / first), 0.0)
         ULD, DLD = self._operators.between((U, D), D)
         return Sums(self._push(D), UD, DD, ULD, DLD, settled)
@@ -176,11 +245,11 @@ class DeviceRows(ConjugateGradientRows):
         if "z" not in w:
             w.update({name: torch.empty_like(w["U"]) for name in ("z", "r", "u", "p", "q")})
             w["free"] = torch.empty(w["U"].shape, dtype=torch.int8, device=w["U"].device)
-        self._S, self._common = own, _Sent(operators.common_curvature(model))
+        self._S = own
         S, rows = operators.curvature(model)
         w["G"], G = self._pulls(model)
-        GD, GA, UD, DD, UA, AA, DA = self._tiles.face(G, w["U"], w["D"], self._pending, S, sweeps, rows)
-        self._pending = 0.0
+        GD, GA, DD, UD, AA, UA, DA = self._tiles.face(G, w["U"], w["D"], self._pending, S, sweeps, rows)
+        self._pending.zero_()
         D = w["D"]
         if model.curves:  # the sweeps' pull was another
             A = torch.where(w["U"] + D == 0, D, 0)
@@ -189,9 +258,9 @@ class DeviceRows(ConjugateGradientRows):
         return Slope(dot(own, UD) - GD, UD, DD, DLD), Slope(dot(own, UA) - GA, UA, AA), DA
 
     def preconditioner(self, model: RowModel, floor: float) -> Tensor:
-        """Inverse of the curvature common to rows, by the host, from what was sent before the first pass."""
-        inverse = HOST.inverse(self._common.received(), floor, 1e4 * float(torch.finfo(self._X.dtype).tiny))
-        return self.small.adopt(inverse)
+        """Inverse of the curvature common to rows, by the host."""
+        tiny = 1e4 * float(torch.finfo(self._X.dtype).tiny)
+        return self.small.inverse(self._operators.common_curvature(model), floor, tiny)
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Slope:
         """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
@@ -210,14 +279,14 @@ class DeviceRows(ConjugateGradientRows):
 
     def project(self) -> tuple[Slope, Tensor, tuple[Tensor, ...]]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
-        Gz, Dz, Uz, zz = self._tiles.project(self._w)
+        Gz, zz, Dz, Uz = self._tiles.project(self._w)
         z = self._w["z"]
         zLz, DLz = self._operators.between((z, self._w["D"]), z)
         return Slope(dot(self._S, Uz) - Gz, Uz, zz, zLz), Dz, DLz
 
-    def combine(self, tau: Scalar, stretch: float = 1.0) -> Sums:
+    def combine(self, tau: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
-        UD, DD = self._tiles.combine(self._w, tau, stretch)
+        DD, UD = self._tiles.combine(self._w, tau, stretch)
         U, D = self._w["U"], self._w["D"]
         ULD, DLD = self._operators.between((U, D), D)
         return Sums(self._push(D), UD, DD, ULD, DLD)
@@ -242,14 +311,27 @@ class DeviceRows(ConjugateGradientRows):
         return self._tiles.solve(G, self.small.adopt(model.S), rows)
 
     def residual2(self, Vt: SmallArray) -> float:
-        """||X - UV||^2 from the residuals themselves."""
-        U, V = self.codes, self.small.adopt(Vt).T
+        """||X - UV||^2: from sums where they leave digits enough, otherwise from the residuals themselves."""
+        U, Vt, norms = self.codes, self.small.adopt(Vt), self._norms_of_X
+        if norms is not None:
+            P, Q, _ = self.sums()
+            error2 = norms.norm2 + float(dot(Vt.T @ Vt, Q) - 2 * dot(Vt, P))
+            if error2 > _RESOLVED * norms.norm2:
+                return error2
         parts = ((X / self.scale, U[:, i : i + len(X)].T.double()) for i, X in dense_chunks(self._X))
-        return float(sum((X - Z @ V).square().sum() for X, Z in parts))
+        return float(sum((X - Z @ Vt.T).square().sum() for X, Z in parts))
 
     def gram_residual2(self) -> float | None:
-        """||XX' - UU'||^2 through a triangular factor of [X U], None where there are too many features for it."""
-        m = self.shape[1]
+        """||XX' - UU'||^2: from sums where they leave digits enough, otherwise through a triangular factor of [X U].
+
+        None where there are too many features for that.
+        """
+        m, norms = self.shape[1], self._norms_of_X
+        if norms is not None:
+            (P, Q, _), size2 = self.sums(), norms.gram_norm2()
+            error2 = size2 + float(dot(Q, Q) - 2 * dot(P, P))
+            if error2 > _RESOLVED * size2:
+                return error2
         if m > TRIANGLE:
             return None
         U, R = self.codes, torch.empty(0, m + self.k, dtype=torch.float64, device=self._X.device)
@@ -291,35 +373,17 @@ class _Residual:
         self.slope, self._made_sums, self._made_between = energy, sums, between
 
     _sums = cached_property(lambda self: self._made_sums())
-    UD = property(lambda self: self._sums[0])
-    DD = property(lambda self: self._sums[1])
+    UD = property(lambda self: self._sums[1])
+    DD = property(lambda self: self._sums[0])
     DLD = cached_property(lambda self: self._made_between())
 
 
-class _Sent:
-    """A small array on its way to the host; who needs it waits for it and for nothing else."""
-
-    def __init__(self, A: Tensor) -> None:
-        self._copy, self._event = A, None
-        if A.is_cuda:
-            self._copy = torch.empty(A.shape, dtype=A.dtype, pin_memory=True).copy_(A, non_blocking=True)
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record()
-
-    def received(self) -> Array:
-        """The array on the host."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._copy.numpy()
-
-
-def _tiles_for(X: Tensor, k: int) -> PlainTiles:
-    """Triton kernels where they are to be had and take X."""
-    if X.is_cuda:
-        try:
-            from dspnmf.backends import cuda_fused_tiles
-        except ImportError:  # Torch for this platform comes without Triton
-            return PlainTiles()
-        if cuda_fused_tiles.fits(X, k):
-            return cuda_fused_tiles.FusedTiles(X, k)
-    return PlainTiles()
+def fused_kernels(X: Tensor) -> ModuleType | None:
+    """The module of Triton kernels, where they are to be had for X."""
+    if not X.is_cuda:
+        return None
+    try:
+        from dspnmf.backends import cuda_fused_tiles
+    except ImportError:  # Torch for this platform comes without Triton
+        return None
+    return cuda_fused_tiles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
+from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.csr_tensors import (
     csr_hstack,
     csr_on_device,
@@ -22,10 +23,10 @@ from dspnmf.backends.csr_tensors import (
     row_numbers,
     stored_values,
 )
-from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, numpy_dtype
+from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, fused_kernels, numpy_dtype
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.protocol import Backend
-from dspnmf.backends.row_model import Operator
+from dspnmf.backends.row_model import BlockNorms, Operator
 
 _TILE = 4096  # width of a tile of X'X
 
@@ -33,8 +34,11 @@ _TILE = 4096  # width of a tile of X'X
 class CudaData(BaseData):
     """A checked X on a device, dense or CSR, and columns it was widened by."""
 
-    def __init__(self, X: Tensor, backend: Backend, largest: float) -> None:
+    def __init__(self, X: Tensor, backend: Backend, largest: float, facts: ChunkFacts | None = None) -> None:
         super().__init__(X, (int(X.shape[0]), int(X.shape[1])), numpy_dtype(X), backend, largest)
+        self._gram_norms: dict[tuple[str, float], float] = {}
+        if facts is not None:
+            self.facts = facts
 
     @property
     def _X(self) -> Tensor:
@@ -43,28 +47,21 @@ class CudaData(BaseData):
         return X
 
     @cached_property
-    def _moments(self) -> tuple[float, float, float]:
-        """The sums of X / unit and of its squares, from one pass; and the unit."""
-        unit = self.largest or 1.0
-        return *moments(self._X, unit / self.unit), unit
-
-    def mean(self) -> float:
-        """The mean of X."""
-        total, _, unit = self._moments
-        return total * unit / (self.shape[0] * self.shape[1])
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2."""
-        _, squares, unit = self._moments
-        return squares * (unit / scale) ** 2
+    def facts(self) -> ChunkFacts:  # type: ignore[override]
+        """Sums of X, where they are not known from the check."""
+        return sums_of(self._X, self.largest, self.unit)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
-        """||XX'||^2."""
-        return gram_norm2(self._X if block == "X" else self.blocks[block], scale / self.unit)
+        """||XX'||^2, or that of another block."""
+        if (block, scale) not in self._gram_norms:
+            X = self._X if block == "X" else self.blocks[block]
+            self._gram_norms[block, scale] = gram_norm2(X, scale / self.unit)
+        return self._gram_norms[block, scale]
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> DeviceRows:
         """Rows of all blocks together."""
-        return DeviceRows(self._together(), k, scale / self.unit, operators)
+        norms = BlockNorms(self.norm2(scale), partial(self.gram_norm2, scale)) if len(self.blocks) == 1 else None
+        return DeviceRows(self._together(), k, scale / self.unit, operators, norms)
 
     def _together(self) -> Tensor:
         parts = list(self.blocks.values())
@@ -88,7 +85,7 @@ class CudaData(BaseData):
     def _divided(self, unit: float) -> Self:
         X = self.blocks["X"]
         held = csr_with_values(X, X.values() / unit) if is_csr(X) else X / unit
-        data = type(self)(held, self.backend, self.largest)
+        data = type(self)(held, self.backend, self.largest, vars(self).get("facts"))
         data.unit = unit
         return data
 
@@ -114,16 +111,30 @@ class CudaData(BaseData):
         return X[torch.from_numpy(rows).to(X.device)].double().cpu().numpy()
 
 
-def moments(X: Tensor, unit: float) -> tuple[float, float]:
-    """The sums of X / unit and of its squares, in float64, in one pass and one transfer."""
-    values = stored_values(X).reshape(-1) if is_csr(X) else X
+def facts_of(X: Tensor) -> ChunkFacts | None:
+    """Facts about X from one reading; None where an entry is not allowed, or where only another reading tells.
+
+    Sums are those of X itself, so in float64 they may overflow or vanish.
+    """
+    kernels = None if is_csr(X) else fused_kernels(X)
+    if kernels is None:
+        return None
+    largest, total, squares, bad = kernels.facts(X)
+    if bad or not (1e-140 < largest < 1e140 or largest == 0):
+        return None
+    return ChunkFacts(largest, 1.0, total, squares, X.numel())
+
+
+def sums_of(X: Tensor, largest: float, unit: float) -> ChunkFacts:
+    """Sums of `unit` X and of its squares, in float64, in one pass and one transfer; in units of the largest entry."""
+    values, size = stored_values(X).reshape(-1) if is_csr(X) else X, largest or 1.0
     step = CHUNK if values.ndim == 1 else max(1, CHUNK // int(X.shape[1]))
     total = torch.zeros(2, dtype=torch.float64, device=X.device)
     for i in range(0, len(values), step):
-        part = values[i : i + step].double() / unit
+        part = values[i : i + step].double() / (size / unit)
         total += torch.stack([part.sum(), part.square().sum()])
     first, second = total.tolist()
-    return first, second
+    return ChunkFacts(largest, size, first, second, values.numel())
 
 
 def gram_norm2(X: Tensor, scale: float) -> float:

@@ -1,224 +1,179 @@
-"""The work on tiles by Triton kernels: CUDA, float32.
+"""The work on tiles by Triton kernels, on CUDA devices.
 
-Where curvature differs from row to row (graphs with varying degrees, new rows tied to those of a fit), sweeps are those
-of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
+`FusedTiles` take any number of components up to 256; with up to 64 in float32, all of a tile fits on the chip and
+`NarrowTiles` do more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed,
+elsewhere of short runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are
+those of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
-from triton import language as tl
+from torch.nn.functional import pad
 
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
-from dspnmf.backends.cuda_tiles import SOLVE_SWEEPS, PlainTiles, RowCurvature, Steps, Tensor, inverse_diagonal, stacked
+from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
+from dspnmf.backends.kernels.philox import MIDDLE
+from dspnmf.backends.row_model import RandomCodes
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
+from dspnmf.backends.tensor_nnls import RowCurvature
 
-_SPAN = 4096  # rows whose products one program adds up
-_LARGEST = 64  # components for which tiles fit on the chip (and compile in seconds)
+_LARGEST = 256  # components that the kernels take
+_NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
 _PROGRAMS = 512  # that share a sweep over the components
-_GRAMS = 528  # programs of a k x k sum
-_SOLVED = 1e-14  # squared relative change of a tile that is done
+_SHARES = 528  # programs among which sums over rows are divided: four for each processor of a large device
+_FEWEST = 128  # rows that are worth a share
+_FLOAT64_UNITS = {(8, 0), (9, 0), (10, 0)}  # compute capabilities with tensor units for float64
 
 
-def fits(X: Tensor, k: int) -> bool:
-    """Whether these kernels take X."""
-    return X.dtype == torch.float32 and k <= _LARGEST
+def tiles_for(X: Tensor, k: int) -> PlainTiles:
+    """The kernels that take X."""
+    if k > _LARGEST:
+        return PlainTiles()
+    return (NarrowTiles if k <= _NARROW and X.dtype == torch.float32 else FusedTiles)(X, k)
+
+
+def facts(X: Tensor) -> tuple[float, float, float, float]:
+    """Of a dense X: the largest entry, the sums of entries and of squares, and how many are not allowed."""
+    parts = torch.empty(4 * _SHARES, 4, dtype=torch.float64, device=X.device)
+    kernels.facts[(len(parts),)](X, parts, *X.shape, X.stride(0), BM=8, BN=128, num_warps=4)
+    largest, total, squares, bad = torch.cat([parts[:, :1].amax(0), parts[:, 1:].sum(0)]).tolist()
+    return largest, total, squares, bad
+
+
+def draw(start: RandomCodes, U: Tensor) -> None:
+    """Random codes (k x n), in place."""
+    k, n = U.shape
+    factor = torch.full((), start.factor, dtype=torch.float64, device=U.device)
+    kernels.draw[(triton.cdiv(n, 512), k)](U, factor, start.key, n, MIDDLE=MIDDLE, BM=512, num_warps=4)
 
 
 class FusedTiles(PlainTiles):
-    """A kernel for each kind of look; what leaves a program is added up in float64."""
+    """Products with X, sums over rows and sweeps by kernels, block of components by block."""
 
     def __init__(self, X: Tensor, k: int) -> None:
-        self._k, self._kp = k, max(16, int(triton.next_power_of_2(k)))  # a power of two the tensor units take
-        self._device = X.device
-        self._made: list[tuple[Tensor, Tensor]] = []
+        self._k, self._block = k, min(_NARROW, max(16, int(triton.next_power_of_2(k))))  # what tensor units take
+        self._kp = self._grid(k, self._block) * self._block
+        self._device, self._dtype = X.device, X.dtype
+        wide = X.dtype == torch.float64 or torch.cuda.get_device_capability(X.device) in _FLOAT64_UNITS
+        self._sums = "float64" if wide else "tf32x3"
         self._always = torch.ones(1, dtype=torch.float64, device=X.device)
-        self._going = self._always
 
     @property
     def _mode(self) -> str:
-        """Torch's own switch says whether products may be rounded to TF32."""
+        """How codes are multiplied: Torch's own switch says whether products may be rounded to TF32."""
+        if self._dtype == torch.float64:
+            return "float64"
         return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
-    # -- small arrays and sums as kernels take and leave them ------------------------------------------------------
-
-    def _square(self, A: Tensor) -> Tensor:
-        """A k x k array in float32, padded with zeros; the last few are kept, as a descent asks for them again."""
-        for given, made in self._made:
-            if given is A:
-                return made
-        made = torch.nn.functional.pad(A.float(), (0, self._kp - self._k, 0, self._kp - self._k)).contiguous()
-        self._made = [*self._made[-2:], (A, made)]
-        return made
-
-    def _curvature(self, S: Tensor, rounding: float = 1e-14) -> tuple[Tensor, Tensor]:
-        """S without its diagonal, and the diagonal's inverse; padded, in S's precision."""
-        wide = (0, self._kp - self._k)
-        off = torch.nn.functional.pad(S - torch.diag(S.diagonal()), wide * 2).contiguous()
-        return off, torch.nn.functional.pad(inverse_diagonal(S, rounding), wide)
-
-    def _steps(self, *steps: Scalar) -> Tensor:
-        """Steps where kernels can read them."""
-        if len(steps) == 1 and isinstance(steps[0], Tensor):
-            return steps[0]
-        return stacked(steps, self._device)
+    @property
+    def _tile(self) -> dict[str, int]:
+        return {"K": self._k, "KP": self._kp, "KB": self._block}
 
     def _grid(self, n: int, width: int) -> int:
         return int(triton.cdiv(n, width))
 
-    def _room(self, programs: int, scalars: int) -> Tensor:
-        return torch.empty(programs, scalars, device=self._device)
+    def _curvature(self, S: Tensor, rounding: float, wide: int) -> tuple[Tensor, Tensor]:
+        """S without its diagonal, and the diagonal's inverse; padded, in S's precision."""
+        more = (0, wide - self._k)
+        off = pad(S - torch.diag(S.diagonal()), more * 2).contiguous()
+        return off, pad(inverse_diagonal(S, rounding), more)
 
-    def _total(self, parts: Tensor) -> list[Tensor]:
-        return list(parts.sum(0, dtype=torch.float64).unbind())
+    def _number(self, number: Scalar) -> Tensor:
+        """A number where kernels can read it."""
+        return number if isinstance(number, Tensor) else stacked([number], self._device)
 
-    def _gram(
-        self, A: Tensor, C: Tensor, B: Tensor | None = None, *, part: bool = False, going: Tensor | None = None
-    ) -> list[Tensor]:
-        """A C', C C' and, where B is given, B C'."""
-        parts = torch.empty(_GRAMS, 3, self._kp, self._kp, dtype=torch.float64, device=self._device)
-        kernels.gram[(_GRAMS,)](
-            A, A if B is None else B, C, self._always if going is None else going, parts, A.shape[1],
-            K=self._k, KP=self._kp, BM=32, MODE=self._mode, TWO=B is not None, PART=part, num_warps=2,
-        )  # fmt: skip
-        AC, CC, BC = parts.sum(0)[:, : self._k, : self._k].unbind()
-        return [AC, CC] if B is None else [AC, CC, BC]
-
-    # -- looks -----------------------------------------------------------------------------------------------------
+    # -- products and sums -----------------------------------------------------------------------------------------
 
     def pull(self, X: Tensor, M: Tensor, k: int) -> Tensor:
         """By tiles of rows."""
         if X.layout == torch.sparse_csr:
             return super().pull(X, M, k)
-        (n, m), wide = X.shape, self._kp
-        G = torch.empty(k, n, device=X.device)
-        padded = torch.nn.functional.pad(M.float(), (0, wide - k)).contiguous()
-        tile = {"BM": 128 if wide <= 64 else 64, "BK": 64 if wide <= 32 else 32}
-        kernels.pull[(self._grid(n, tile["BM"]),)](
-            X, padded, G, n, m, X.stride(0), K=k, KP=wide, MODE=self._mode, **tile, num_warps=4, num_stages=3
+        (n, m), mode = X.shape, self._sums if self._mode == "tf32x3" else self._mode
+        G = torch.empty(k, n, dtype=X.dtype, device=X.device)
+        block = min(self._block, 32)
+        wide = self._grid(k, block) * block
+        padded = pad(M if mode == "float64" else M.float(), (0, wide - k)).contiguous()
+        kernels.pull[(self._grid(n, 64) * (wide // block),)](
+            X, padded, G, n, m, X.stride(0), K=k, KP=wide, KB=block, BM=64, BK=64, MODE=mode, num_warps=4, num_stages=3
         )
         return G
 
     def push(self, X: Tensor, D: Tensor) -> Tensor:
-        """By spans of rows, which are then added up in float64."""
+        """By shares of rows, which are then added up."""
         if X.layout == torch.sparse_csr:
             return super().push(X, D)
-        (n, m), wide, spans = X.shape, self._kp, self._grid(X.shape[0], _SPAN)
-        narrow = wide <= 32  # sums of few components fit into registers in float64
-        parts = torch.empty(spans, m, wide, dtype=torch.float64 if narrow else torch.float32, device=X.device)
-        kernels.push[(self._grid(m, 128), spans)](
-            X, D, parts, n, m, X.stride(0), _SPAN,
-            K=self._k, KP=wide, BM=32, BN=128, MODE=self._mode, SUM=tl.float64 if narrow else tl.float32,
-            num_warps=4, num_stages=3 if wide <= 64 else 2,
+        (n, m), across = X.shape, self._grid(X.shape[1], 128) * (self._kp // self._block)
+        shares = max(1, min(_SHARES // across, self._grid(n, _FEWEST)))
+        span = self._grid(self._grid(n, shares), 32) * 32
+        parts = torch.empty(shares, m, self._kp, dtype=torch.float64, device=X.device)
+        kernels.push[(shares * across,)](
+            X, D, parts, n, m, X.stride(0), span, MODE=self._sums, **self._tile, BM=32, BN=128, num_warps=4,
         )  # fmt: skip
-        return parts.sum(0, dtype=torch.float64)[:, : self._k]
+        return parts.sum(0)[:, : self._k]
 
-    def _swept_by(
-        self, kernel: Any, arrays: tuple[Tensor, ...], t: Scalar, S: Tensor, *numbers: float, **fixed: int
+    def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
+        """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
+        across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
+        tile, most = (
+            ({"BM": 64, "num_warps": 2}, 2 * _SHARES) if self._kp <= 32 else ({"BM": 32, "num_warps": 4}, _SHARES)
+        )
+        shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
+        parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
+        kernels.gram[(shares * across,)](
+            C, A, B, self._always if going is None else going, parts, C.shape[1],
+            MODE=self._sums, **self._tile, LEFT=len(left), PART=part, **tile,
+        )  # fmt: skip
+        return list(parts.sum(0)[:, : self._k, : self._k].unbind())
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def _looked(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
     ) -> list[Tensor]:
-        """The two sums a kernel makes that takes the pending step and sweeps."""
-        off, inverse = self._curvature(S.float())
-        n, wide = arrays[0].shape[1], 64 if self._kp <= 32 else 32
-        parts = self._room(self._grid(n, wide), 2)
-        tile = {"K": self._k, "KP": self._kp, "BM": wide, "num_warps": 1, **fixed}
-        kernel[(len(parts),)](*arrays, off, inverse, self._steps(t), parts, n, *numbers, **tile)
-        return self._total(parts)
+        """Pending step, sweeps, new direction: first and last change, <G,D>, <G,A>. Components in blocks of 16."""
+        wide = self._grid(self._k, 16) * 16
+        off, inverse = self._curvature(S.to(U.dtype), VANISHING[U.dtype], wide)
+        number = torch.arange(wide, device=self._device) // 16
+        between = torch.where(number[:, None] == number, 0.0, off)
+        parts = torch.empty(self._grid(U.shape[1], 64), 4, dtype=U.dtype, device=self._device)
+        kernels.block_look[(len(parts),)](
+            G, U, D, between, off, inverse, t, self._number(stretch), self._number(sweeps), parts, U.shape[1],
+            K=self._k, KP=wide, KB=16, BM=64, MODE=self._mode, num_warps=2, num_stages=1,
+        )  # fmt: skip
+        return list(parts.sum(0, dtype=torch.float64).unbind())
 
     def look(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar,
         rows: RowCurvature | None = None,
     ) -> list[Tensor]:  # fmt: skip
         """The sweeps, then the sums."""
         if rows is not None:
             return super().look(G, U, D, t, S, sweeps, stretch, rows)
-        return [*self._swept_by(kernels.look, (G, U, D), t, S, sweeps, stretch), *self._gram(U, D)]
+        return [*self._looked(G, U, D, t, S, sweeps, stretch)[:2], *self.gram(D, U)]
 
     def face(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: int, rows: RowCurvature | None = None
     ) -> list[Tensor]:
         """The sweeps, then the sums along D and along its part that ends at zero."""
         if rows is not None:
             return super().face(G, U, D, t, S, sweeps, rows)
-        slopes = self._swept_by(kernels.face, (G, U, D), t, S, SWEEPS=sweeps)
-        return [*slopes, *self._gram(U, D), *self._gram(U, D, D, part=True)]
-
-    def _cg(
-        self, kernel: Any, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...], **flags: bool
-    ) -> Tensor:
-        tile = {"K": self._k, "KP": self._kp, "BM": 64 if self._kp <= 32 else 32, "MODE": self._mode}
-        n = w["U"].shape[1]
-        parts = self._room(self._grid(n, int(tile["BM"])), 1)
-        squares = [self._square(A) for A in small]
-        warps = 2 if self._kp <= 32 else 4
-        arrays = [w[name] for name in names.split()]
-        kernel[(len(parts),)](*arrays, *squares, steps, parts, n, **tile, **flags, num_warps=warps)
-        return parts
-
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
-        """The residual on the free entries."""
-        parts = self._cg(kernels.cg_start, "U D G r u free", w, self._steps(*steps), (S, C, T))
-        self._going = self._always
-        return self._total(parts)
-
-    def cg_step(
-        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> list[Tensor]:
-        """One step; nothing where its length is zero."""
-        at, held = self._steps(*steps), {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
-        names = "U r u free z p q W"
-        parts = self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
-        self._going = at
-        return self._total(parts)
-
-    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """Nothing is added up after a step of length zero."""
-        return self._gram(w["U"], w["u"], going=self._going)
-
-    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """The direction, then its sums."""
-        n = w["U"].shape[1]
-        parts = self._room(self._grid(n, 64), 1)
-        arrays = [w[name] for name in ("U", "D", "G", "z")]
-        kernels.project[(len(parts),)](*arrays, parts, n, K=self._k, KP=self._kp, BM=64, num_warps=4)
-        Dz, zz, Uz = self._gram(w["D"], w["z"], w["U"])
-        return [*self._total(parts), Dz, Uz, zz]
-
-    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
-        """The direction, then its sums."""
-        n = w["U"].shape[1]
-        grid = (self._grid(n, 64),)
-        kernels.combine[grid](
-            w["U"], w["D"], w["z"], self._steps(tau), n, stretch, K=self._k, KP=self._kp, BM=64, num_warps=4
-        )
-        return self._gram(w["U"], w["D"])
-
-    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-        """A tile sweeps until it changes no more."""
-        if rows is not None:
-            return super().solve(G, S, rows)
-        U, width = torch.empty_like(G), 32
-        off, inverse = self._curvature(S.float())
-        kernels.solve[(self._grid(G.shape[1], width),)](
-            G, U, off, inverse, G.shape[1], SOLVE_SWEEPS, _SOLVED, K=self._k, KP=self._kp, BM=width, num_warps=1
-        )
-        return U
+        return [*self._looked(G, U, D, t, S, sweeps, 1.0)[2:], *self.gram(D, U), *self.gram(D, U, D, part=True)]
 
     # -- the small side --------------------------------------------------------------------------------------------
 
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
         """A kernel for every sweep, without effect once they change little."""
-        Vt, P = Vt.clone(), P.contiguous()
-        off, inverse = self._curvature(Q, rounding)
-        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 8
+        Vt, P, wide = Vt.clone(), P.contiguous(), max(16, int(triton.next_power_of_2(self._k)))
+        off, inverse = self._curvature(Q, rounding, wide)
+        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 2
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)
         for number in range(COMPONENT_SWEEPS):
             kernels.component_sweep[grid](
                 Vt, P, off, inverse, change, len(Vt), number, SETTLED,
-                K=self._k, KP=self._kp, BM=width, PROGRAMS=_PROGRAMS, num_warps=4,
+                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, num_warps=1,
             )  # fmt: skip
         return Vt
 
@@ -227,3 +182,80 @@ class FusedTiles(PlainTiles):
         t = torch.empty(2, dtype=torch.float64, device=c.device)
         kernels.quartic_step[(1,)](c, t, END=2 * LONGEST, POINTS=512, num_warps=4)
         return t[0], t[1]
+
+
+class NarrowTiles(FusedTiles):
+    """A kernel for each kind of look; what leaves a program is added up in float64."""
+
+    def __init__(self, X: Tensor, k: int) -> None:
+        super().__init__(X, k)
+        self._going = self._always
+        self._width = 64 if self._kp <= 32 else 32
+
+    def _room(self, programs: int, scalars: int) -> Tensor:
+        return torch.empty(programs, scalars, dtype=self._dtype, device=self._device)
+
+    def _total(self, parts: Tensor) -> list[Tensor]:
+        return list(parts.sum(0, dtype=torch.float64).unbind())
+
+    def _looked(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
+    ) -> list[Tensor]:
+        """All of a tile on the chip."""
+        off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
+        n = U.shape[1]
+        parts = self._room(self._grid(n, 32), 4)
+        kernels.look[(len(parts),)](
+            G, U, D, off, inverse, t, self._number(stretch), self._number(sweeps), parts, n,
+            K=self._k, KP=self._kp, BM=32, num_warps=1,
+        )  # fmt: skip
+        return self._total(parts)
+
+    def _cg(
+        self, kernel: triton.JITFunction, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...],
+        **flags: bool,
+    ) -> Tensor:  # fmt: skip
+        n = w["U"].shape[1]
+        parts = self._room(self._grid(n, self._width), 1)
+        arrays = [*(w[name] for name in names.split()), *(A.contiguous() for A in small)]
+        tile = {"K": self._k, "KP": self._kp, "BM": self._width, "MODE": self._mode}
+        warps = 2 if self._kp <= 32 else 4
+        kernel[(len(parts),)](*arrays, steps, parts, n, **tile, **flags, num_warps=warps)
+        return parts
+
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+        """The residual on the free entries."""
+        parts = self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device), (S, C, T))
+        self._going = self._always
+        return self._total(parts)
+
+    def cg_step(
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
+    ) -> list[Tensor]:
+        """One step; nothing where its length is zero."""
+        at, held = stacked(steps, self._device), {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
+        names = "U r u free z p q W"
+        parts = self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
+        self._going = at
+        return self._total(parts)
+
+    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """Nothing is added up after a step of length zero."""
+        return self.gram(w["u"], w["U"], going=self._going)
+
+    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """The direction, then its sums."""
+        n = w["U"].shape[1]
+        parts = self._room(self._grid(n, 64), 1)
+        arrays = [w[name] for name in ("U", "D", "G", "z")]
+        kernels.project[(len(parts),)](*arrays, parts, n, K=self._k, KP=self._kp, BM=64, num_warps=4)
+        return [*self._total(parts), *self.gram(w["z"], w["D"], w["U"])]
+
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
+        """The direction, then its sums."""
+        n = w["U"].shape[1]
+        kernels.combine[(self._grid(n, 64),)](
+            w["U"], w["D"], w["z"], self._number(tau), self._number(stretch), n,
+            K=self._k, KP=self._kp, BM=64, num_warps=4,
+        )  # fmt: skip
+        return self.gram(w["D"], w["U"])

@@ -12,12 +12,11 @@ import torch
 
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_on_device
-from dspnmf.backends.cuda_tiles import RowCurvature, Tensor
+from dspnmf.backends.cuda_tiles import Tensor, gram
 from dspnmf.backends.operators import varying_curve
 from dspnmf.backends.row_model import Operator, RowModel
 from dspnmf.backends.small_arrays import as_matrix
-
-_BLOCK = 2**18  # rows summed in float64 at once
+from dspnmf.backends.tensor_nnls import RowCurvature
 
 
 class DeviceOperators:
@@ -35,7 +34,7 @@ class DeviceOperators:
     def between(self, left: Sequence[Tensor], B: Tensor) -> list[tuple[Tensor, ...]]:
         """A'LB for every operator, for every A in `left`; the product with L is made once."""
         products = [self._apply(j, B) for j in range(len(self._off))]
-        return [tuple(_gram64(A, LB) for LB in products) for A in left]
+        return [tuple(gram(A, LB) for LB in products) for A in left]
 
     def curvature(self, model: RowModel) -> tuple[Tensor, RowCurvature | None]:
         """S with every constant diagonal added; and what differs from row to row, None where nothing does."""
@@ -89,12 +88,3 @@ class DeviceOperators:
     def _apply(self, j: int, B: Tensor) -> Tensor:
         """L B, in float64 where the product with `off` is added to the diagonal's."""
         return self._diagonal[j] * B - (self._off[j] @ B.T.contiguous()).T
-
-
-def _gram64(A: Tensor, B: Tensor) -> Tensor:
-    """A'B over the rows, in float64."""
-    parts = (slice(i, i + _BLOCK) for i in range(0, A.shape[1], _BLOCK))
-    total = torch.zeros(len(A), len(B), dtype=torch.float64, device=A.device)
-    for part in parts:
-        total += A[:, part].double() @ B[:, part].double().T
-    return total

@@ -16,24 +16,18 @@ w                  arrays by name: U, D, G, and those of newton-cg (z, r, u, p, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 
 from dspnmf._typing import Scalar
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, HOST, SETTLED
+from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
 Tensor = torch.Tensor
 Steps = tuple[Scalar, Scalar]
-_TOLERANCE = {torch.float32: 1e-7, torch.float64: 1e-14}  # relative change of a solved row's last sweep
-SOLVE_SWEEPS = 5000
-
-
-class RowCurvature(NamedTuple):
-    """Curvature ``weight_i diag(lengths)`` that differs from row to row, in the precision of the codes."""
-
-    weight: Tensor  # n
-    lengths: Tensor  # k
+SUMMED = 2**24  # numbers that are summed in float64 at once
+# of the largest diagonal entry of a curvature: less says nothing, and such a component is left as it is
+VANISHING = {torch.float32: 1e-14, torch.float64: 1e-30}
 
 
 def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
@@ -66,13 +60,18 @@ class PlainTiles:
         return (X @ M.to(X.dtype)).T.contiguous()
 
     def push(self, X: Tensor, D: Tensor) -> Tensor:
-        """X'D, in float64 beyond blocks of a few thousand rows; for CSR, X is given transposed, in float64."""
+        """X'D in float64; for CSR, X is given transposed, in float64."""
         if X.layout == torch.sparse_csr:
             return X @ D.T.double().contiguous()
         total = torch.zeros(X.shape[1], len(D), dtype=torch.float64, device=X.device)
-        for i in range(0, X.shape[0], 2**14):
-            total += (X[i : i + 2**14].T @ D[:, i : i + 2**14].T).double()
+        step = max(1, SUMMED // int(X.shape[1]))
+        for i in range(0, X.shape[0], step):
+            total += X[i : i + step].T.double() @ D[:, i : i + step].T.double()
         return total
+
+    def gram(self, C: Tensor, *left: Tensor) -> list[Tensor]:
+        """C C', and A C' for every A in `left`."""
+        return [gram(A, C) for A in (C, *left)]
 
     def _sweep(self, Y: Tensor, G: Tensor, S: Tensor, inverse: Tensor, rows: RowCurvature | None = None) -> Tensor:
         """One HALS sweep in place; the squared change."""
@@ -89,36 +88,34 @@ class PlainTiles:
             Y[a] = new
         return change
 
-    def _inverse(self, S: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        small = S.to(dtype)
-        return small, inverse_diagonal(small, 1e-14 if dtype == torch.float32 else 1e-30)
-
-    def _swept(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Take the pending step; the codes after sweeps, and the squared change of each."""
-        U.copy_(torch.clamp(U + t * D, min=0))
-        S, inverse = self._inverse(S, U.dtype)
-        Y = U.clone()
-        return Y, [self._sweep(Y, G, S, inverse, rows) for _ in range(sweeps)]
+    def _sweeps(self, Y: Tensor, G: Tensor, S: Tensor, sweeps: Scalar, rows: RowCurvature | None) -> list[Tensor]:
+        """HALS sweeps in place; the squared changes of the first and of the last."""
+        S = S.to(Y.dtype)
+        inverse = inverse_diagonal(S, VANISHING[Y.dtype])
+        changes = [self._sweep(Y, G, S, inverse, rows) for _ in range(int(sweeps))]
+        return [changes[0], changes[-1]]
 
     def look(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, stretch: float,
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar,
         rows: RowCurvature | None = None,
     ) -> list[Tensor]:  # fmt: skip
-        """Pending step, sweeps, new direction: first and last change, U'D, D'D."""
-        Y, changes = self._swept(G, U, D, t, S, sweeps, rows)
-        D.copy_(torch.maximum(stretch * (Y - U), -U))
-        return [changes[0], changes[-1], _gram(U, D), _gram(D, D)]
+        """Pending step, sweeps, new direction: first and last change, D'D, U'D."""
+        U.copy_(torch.clamp(U + t * D, min=0))
+        D.copy_(U)
+        changes = self._sweeps(D, G, S, sweeps, rows)
+        D.copy_(torch.maximum(stretch * (D - U), -U))
+        return [*changes, *self.gram(D, U)]
 
     def face(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Scalar, S: Tensor, sweeps: int, rows: RowCurvature | None = None
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: int, rows: RowCurvature | None = None
     ) -> list[Tensor]:
-        """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, U'D, D'D, U'A, A'A, D'A."""
-        Y, _ = self._swept(G, U, D, t, S, sweeps, rows)
-        D.copy_(Y - U)
-        A = torch.where(Y == 0, D, 0)
-        return [_dot(G, D), _dot(G, A), _gram(U, D), _gram(D, D), _gram(U, A), _gram(A, A), _gram(D, A)]
+        """Pending step, direction in D, its part A that ends at zero: <G,D>, <G,A>, D'D, U'D, A'A, U'A, D'A."""
+        U.copy_(torch.clamp(U + t * D, min=0))
+        D.copy_(U)
+        self._sweeps(D, G, S, sweeps, rows)
+        D.sub_(U)
+        A = torch.where(U + D == 0, D, 0)
+        return [_dot(G, D), _dot(G, A), *self.gram(D, U), *self.gram(A, U, D)]
 
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
         """Shorten D; the residual r (G holds what operators pull there), preconditioned u: <r,u>."""
@@ -152,31 +149,24 @@ class PlainTiles:
         return [_dot(w["r"], w["u"])]
 
     def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """U'u, u'u."""
-        return [_gram(w["U"], w["u"]), _gram(w["u"], w["u"])]
+        """u'u, U'u."""
+        return self.gram(w["u"], w["U"])
 
     def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """The direction z to the projection: <G,z>, D'z, U'z, z'z."""
+        """The direction z to the projection: <G,z>, z'z, D'z, U'z."""
         here = w["U"] + w["D"]
         w["z"].copy_(torch.clamp(here + w["z"], min=0) - here)
-        z = w["z"]
-        return [_dot(w["G"], z), _gram(w["D"], z), _gram(w["U"], z), _gram(z, z)]
+        return [_dot(w["G"], w["z"]), *self.gram(w["z"], w["D"], w["U"])]
 
-    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: float) -> list[Tensor]:
-        """D = stretch (D + tau z): U'D, D'D."""
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
+        """D = stretch (D + tau z): D'D, U'D."""
         U, D = w["U"], w["D"]
         D.copy_(torch.maximum(stretch * (D + as_step(tau, U) * w["z"]), -U))
-        return [_gram(U, D), _gram(D, D)]
+        return self.gram(D, U)
 
     def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-        """Codes that minimise every sample's model: sweeps from zero until nothing changes, looked at every tenth."""
-        S, inverse = self._inverse(S, G.dtype)
-        Y = torch.zeros_like(G)
-        for done in range(SOLVE_SWEEPS):
-            change = self._sweep(Y, G, S, inverse, rows)
-            if done % 10 == 9 and bool(change <= _TOLERANCE[G.dtype] ** 2 * _dot(Y, Y)):
-                break
-        return Y
+        """Codes that minimise every sample's model."""
+        return solve_rows(G, S, rows)
 
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
         """HALS sweeps over the components, the later ones without effect once they change little."""
@@ -200,9 +190,10 @@ def _dot(A: Tensor, B: Tensor) -> Tensor:
     return (A * B).sum(dtype=torch.float64)
 
 
-def _gram(A: Tensor, B: Tensor) -> Tensor:
-    """A B' over the samples, in float64 beyond blocks of a few thousand."""
+def gram(A: Tensor, B: Tensor) -> Tensor:
+    """A B' over the samples, in float64."""
     total = torch.zeros(len(A), len(B), dtype=torch.float64, device=A.device)
-    for i in range(0, A.shape[1], 2**14):
-        total += (A[:, i : i + 2**14] @ B[:, i : i + 2**14].T).double()
+    step = max(1, SUMMED // len(A))
+    for i in range(0, A.shape[1], step):
+        total += A[:, i : i + step].double() @ B[:, i : i + step].double().T
     return total

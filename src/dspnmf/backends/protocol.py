@@ -90,7 +90,7 @@ class Rows(Protocol):
     def step(self, t: Scalar) -> None:
         """U += t D, at the next look."""
 
-    def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
+    def look(self, model: RowModel, sweeps: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Leave in D the direction of `sweeps` sweeps of the model (without coupling); the sums along it.
 
         The direction is taken times `stretch`, cut off where codes would become negative.
@@ -136,7 +136,7 @@ class ConjugateGradientRows(Rows, Protocol):
     def project(self) -> tuple[Slope, SmallArray, tuple[SmallArray, ...]]:
         """Make z the direction to the projection of U + D + z; the model along it, D'z and D'Lz."""
 
-    def combine(self, tau: Scalar, stretch: float = 1.0) -> Sums:
+    def combine(self, tau: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch`; the sums along it."""
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dspnmf._threads import spread
 from dspnmf._typing import Array, Scalar, SmallArray, Sparse
 
-GROUP = 2**16  # rows that share a stream of random numbers, and that are copied at once
+GROUP = 2**16  # rows that are drawn and copied at once
 
 
 class Block(NamedTuple):
@@ -37,27 +39,27 @@ class Operator(NamedTuple):
 
 
 class RandomCodes(NamedTuple):
-    """Half-normal codes of any rows, the same on every backend: rows come in groups with a stream of their own.
+    """Nearly half-normal codes of any rows, the same on every backend (`dspnmf.backends.kernels.philox`)."""
 
-    The first group continues the generator of the fit (`state`), the others are keyed by their number.
-    """
-
-    state: Any  # of a RandomState
-    key: int
+    key: int  # of the start, 63 bits
     size: float
     k: int
     dtype: np.dtype[Any]
 
+    @property
+    def factor(self) -> float:
+        """What the whole numbers are multiplied by that the generator gives."""
+        from dspnmf.backends.kernels.philox import DEVIATION
+
+        return float(self.size / DEVIATION)
+
     def __call__(self, lo: int, hi: int) -> Array:
         """Codes of rows lo to hi."""
-        parts = []
-        for group in range(lo // GROUP, -(-hi // GROUP)):
-            begin, end = max(lo - group * GROUP, 0), min(hi - group * GROUP, GROUP)
-            rng = np.random.RandomState() if group == 0 else np.random.RandomState([self.key, group])
-            if group == 0:
-                rng.set_state(self.state)
-            parts.append((self.size * np.abs(rng.standard_normal((end, self.k)))[begin:]).astype(self.dtype))
-        return np.concatenate(parts) if parts else np.empty((0, self.k), self.dtype)
+        from dspnmf.backends import kernels
+
+        codes = np.empty((hi - lo, self.k), self.dtype)
+        spread(partial(kernels.draw, codes, self.key, self.factor, lo), hi - lo, 100.0 * codes.size)
+        return codes
 
 
 class RowModel(NamedTuple):

@@ -8,7 +8,7 @@ an iteration to the host at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,26 @@ class Small:
         """Whether the host knows, without waiting, that `going` is false."""
         return not going
 
-    def fetch(self, scalars: Sequence[Scalar]) -> list[float]:
+    def stack(self, scalars: SmallArray) -> SmallArray:
+        """Scalars for `fetch`, in one array."""
+        return scalars
+
+    def fetch(self, scalars: SmallArray) -> list[float]:
         """Numbers for the host, in one transfer."""
         return [float(scalar) for scalar in scalars]
+
+    def repeated(
+        self, owner: object, function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
+    ) -> tuple[SmallArray, ...]:
+        """``function(*arguments)``, which its owner calls again and again with arrays of the same shapes.
+
+        A device records what it did and repeats that, so nothing in the function may depend on what arrays hold.
+        """
+        return function(*arguments)
+
+    def unrecorded(self) -> Small:
+        """The same for rows that do part of their work on the host: nothing is recorded."""
+        return self
 
     def host(self, A: SmallArray) -> Array:
         """A small array for the host."""

@@ -14,7 +14,7 @@ import torch
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf.backends.csr_tensors import csr_on_host, is_csr, stored_values
-from dspnmf.backends.cuda_data import CudaData
+from dspnmf.backends.cuda_data import CudaData, facts_of
 from dspnmf.backends.cuda_incomplete import IncompleteCudaData
 from dspnmf.backends.memory import MemoryBackend, on_host
 from dspnmf.backends.protocol import Backend, Capability, Data
@@ -77,7 +77,7 @@ class CudaBackend(HostTensorBackend):
         return self
 
     def check(self, estimator: _validation.Estimator, X: Tensor, *, reset: bool) -> Data:
-        """Device, layout, precision, then the smallest and largest value in one transfer."""
+        """Device, layout, precision, then all entries, where possible in one reading."""
         if X.device.type not in self.kinds:
             raise ValueError(_validation.TENSOR_DEVICE.format(device=X.device))
         X = _usable(X)
@@ -86,6 +86,9 @@ class CudaBackend(HostTensorBackend):
         values = stored_values(X)
         if values.numel() == 0:
             return CudaData(X, self, 0.0)
+        facts = facts_of(X)
+        if facts is not None:
+            return CudaData(X, self, facts.largest, facts)
         low, high = torch.stack(list(torch.aminmax(values))).tolist()
         missing = low != low and _validation.takes_missing(estimator)
         if missing:

@@ -1,9 +1,9 @@
-"""Triton kernels for float32 rows on a CUDA device: each reads what it needs of a tile once.
+"""Triton kernels for rows on a CUDA device: each reads what it needs of a tile once.
 
 Codes and everything of their shape are stored transposed (k x n), so that neighbouring threads hold neighbouring
-samples; KP is k rounded up to a power of two. Products run on the tensor units with float32 accuracy ("tf32x3": three
-products of rounded halves), or in plain TF32 where Torch's own switch allows it. A program sums over a few thousand
-rows in float32; what it leaves is added up in float64.
+samples. Components come in blocks of KB, a power of two; KP is k rounded up to whole blocks. MODE says how products are
+made: in "float64" (tiles are widened where they are used: sums of float32 products are exact to float64), or of float32
+on the tensor units, as "tf32x3" (three products of rounded halves: float32 accuracy) or plain "tf32".
 """
 # mypy: disable-error-code="attr-defined,no-untyped-def,no-untyped-call,operator,index,call-overload,misc"
 
@@ -21,72 +21,125 @@ def _tile(n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, tile):
 
 
 @triton.jit
+def _product(x, y, MODE: tl.constexpr):
+    """The product of two tiles."""
+    if MODE == "float64":
+        product = tl.dot(x.to(tl.float64), y.to(tl.float64))
+    else:
+        product = tl.dot(x, y, input_precision=MODE)
+    return product
+
+
+@triton.jit
 def pull(
-    X, M, G, n, m, stride, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, MODE: tl.constexpr
-):
-    """G = (X M)'."""
-    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
-    a = tl.arange(0, KP)
-    total = tl.zeros([BM, KP], tl.float32)
+    X, M, G, n, m, stride,
+    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, MODE: tl.constexpr,
+):  # fmt: skip
+    """G = (X M)'; programs with neighbouring numbers share rows of X."""
+    blocks: tl.constexpr = KP // KB
+    rows = (tl.program_id(0) // blocks).to(tl.int64) * BM + tl.arange(0, BM)
+    a = (tl.program_id(0) % blocks) * KB + tl.arange(0, KB)
+    total = tl.zeros([BM, KB], tl.float64 if MODE == "float64" else tl.float32)
     for c in range(0, m, BK):
         cols = c + tl.arange(0, BK)
         x = tl.load(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
         w = tl.load(M + cols[:, None] * KP + a[None, :], mask=cols[:, None] < m, other=0.0)
-        total += tl.dot(x, w, input_precision=MODE)  # added here, because the tensor units cut off where they add
+        total += _product(x, w, MODE)  # added here, because the tensor units cut off where they add
     here = a[:, None] * n.to(tl.int64) + rows[None, :]
-    tl.store(G + here, tl.trans(total), mask=(a[:, None] < K) & (rows[None, :] < n))
+    tl.store(G + here, tl.trans(total).to(G.dtype.element_ty), mask=(a[:, None] < K) & (rows[None, :] < n))
 
 
 @triton.jit
 def push(
-    X, D, PD, n, m, stride, span,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, MODE: tl.constexpr, SUM: tl.constexpr,
+    X, D, OUT, n, m, stride, span,
+    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    """X'D over `span` rows."""
-    cols = tl.program_id(0) * BN + tl.arange(0, BN)
-    begin = tl.program_id(1).to(tl.int64) * span
-    a = tl.arange(0, KP)
-    total = tl.zeros([BN, KP], SUM)
+    """X'D over `span` rows, added up in float64; programs with neighbouring numbers share rows."""
+    blocks: tl.constexpr = KP // KB
+    wide = tl.cdiv(m, BN)
+    cols = (tl.program_id(0) % wide) * BN + tl.arange(0, BN)
+    a = (tl.program_id(0) // wide % blocks) * KB + tl.arange(0, KB)
+    part = (tl.program_id(0) // (wide * blocks)).to(tl.int64)
+    total = tl.zeros([BN, KB], tl.float64)
     for r in range(0, span, BM):
-        rows = begin + r + tl.arange(0, BM)
+        rows = part * span + r + tl.arange(0, BM)
         x = tl.load(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
         here = a[:, None] * n.to(tl.int64) + rows[None, :]
         d = tl.load(D + here, mask=(a[:, None] < K) & (rows[None, :] < n), other=0.0)
-        total += tl.dot(tl.trans(x), tl.trans(d), input_precision=MODE)
-    out = PD + tl.program_id(1).to(tl.int64) * m * KP
-    tl.store(out + cols[:, None] * KP + a[None, :], total, mask=cols[:, None] < m)
+        total += _product(tl.trans(x), tl.trans(d), MODE)
+    tl.store(OUT + part * m * KP + cols[:, None] * KP + a[None, :], total, mask=cols[:, None] < m)
 
 
 @triton.jit
 def gram(
-    A, B, C, GOING, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, TWO: tl.constexpr, PART: tl.constexpr,
+    C, A, B, GOING, OUT, n,
+    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LEFT: tl.constexpr,
+    PART: tl.constexpr,
 ):  # fmt: skip
-    """A C', C C' and, if TWO, B C'. PART: A are codes, B a direction, C the part of it that ends at zero."""
+    """C C', and with LEFT of 1 and 2 A C' and B C'. PART: A are codes, B a direction, C its part that ends at zero."""
     if tl.load(GOING) == 0.0:
         return
-    a = tl.arange(0, KP)
-    square = a[:, None] * KP + a[None, :]
-    AC, CC, BC = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64)
-    for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
-        here, mask = _tile(n, K, KP, BM, tile)
-        x = tl.load(A + here, mask=mask, other=0.0)
-        if TWO:
-            y = tl.load(B + here, mask=mask, other=0.0)
-        z = tl.where(x + y == 0.0, y, 0.0) if PART else tl.load(C + here, mask=mask, other=0.0)
-        across = tl.trans(z)
-        AC += tl.dot(x, across, input_precision=MODE)
-        CC += tl.dot(z, across, input_precision=MODE)
-        if TWO:
-            BC += tl.dot(y, across, input_precision=MODE)
-    out = OUT + tl.program_id(0) * (3 * KP * KP)
-    tl.store(out + square, AC)
-    tl.store(out + KP * KP + square, CC)
-    tl.store(out + 2 * KP * KP + square, BC)
+    blocks: tl.constexpr = KP // KB
+    b = tl.arange(0, KB)
+    i, j = tl.program_id(0) // blocks % blocks * KB + b, tl.program_id(0) % blocks * KB + b
+    CC, AC, BC = tl.zeros([KB, KB], tl.float64), tl.zeros([KB, KB], tl.float64), tl.zeros([KB, KB], tl.float64)
+    programs = tl.num_programs(0) // (blocks * blocks)
+    number = tl.program_id(0) // (blocks * blocks)
+    for tile in range(number, tl.cdiv(n, BM), programs):
+        cols = (tile * BM + tl.arange(0, BM)).to(tl.int64)
+        first, second = i[:, None] * n.to(tl.int64) + cols[None, :], j[:, None] * n.to(tl.int64) + cols[None, :]
+        one, two = (i[:, None] < K) & (cols[None, :] < n), (j[:, None] < K) & (cols[None, :] < n)
+        if LEFT > 0:
+            x = tl.load(A + first, mask=one, other=0.0)
+        if LEFT > 1:
+            y = tl.load(B + first, mask=one, other=0.0)
+        if PART:
+            z = tl.where(x + y == 0.0, y, 0.0)
+        else:
+            z = tl.load(C + first, mask=one, other=0.0)
+        if blocks == 1:
+            across = tl.trans(z)
+        elif PART:
+            d = tl.load(B + second, mask=two, other=0.0)
+            across = tl.trans(tl.where(tl.load(A + second, mask=two, other=0.0) + d == 0.0, d, 0.0))
+        else:
+            across = tl.trans(tl.load(C + second, mask=two, other=0.0))
+        CC += _product(z, across, MODE)
+        if LEFT > 0:
+            AC += _product(x, across, MODE)
+        if LEFT > 1:
+            BC += _product(y, across, MODE)
+    out = OUT + number * ((1 + LEFT) * KP * KP) + i[:, None] * KP + j[None, :]
+    tl.store(out, CC)
+    if LEFT > 0:
+        tl.store(out + KP * KP, AC)
+    if LEFT > 1:
+        tl.store(out + 2 * KP * KP, BC)
+
+
+@triton.jit
+def facts(X, OUT, n, m, stride, BM: tl.constexpr, BN: tl.constexpr):
+    """Of a share of X: the largest entry, the sums of entries and of squares, and how many are not allowed."""
+    most, total = tl.full([BM, BN], 0.0, X.dtype.element_ty), tl.zeros([BM, BN], tl.float64)
+    squares, bad = tl.zeros([BM, BN], tl.float64), tl.zeros([BM, BN], tl.int32)
+    wide = tl.cdiv(m, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(n, BM) * wide, tl.num_programs(0)):
+        rows, cols = (tile // wide * BM + tl.arange(0, BM)).to(tl.int64), tile % wide * BN + tl.arange(0, BN)
+        mask = (rows[:, None] < n) & (cols[None, :] < m)
+        x = tl.load(X + rows[:, None] * stride + cols[None, :], mask=mask, other=0.0)
+        good = (x >= 0.0) & (x < float("inf"))
+        bad += tl.where(good, 0, 1)
+        most = tl.where(good & (x > most), x, most)
+        total += x.to(tl.float64)
+        squares += x.to(tl.float64) * x.to(tl.float64)
+    tl.store(OUT + 4 * tl.program_id(0), tl.max(tl.max(most, axis=1), axis=0).to(tl.float64))
+    tl.store(OUT + 4 * tl.program_id(0) + 1, tl.sum(total))
+    tl.store(OUT + 4 * tl.program_id(0) + 2, tl.sum(squares))
+    tl.store(OUT + 4 * tl.program_id(0) + 3, tl.sum(bad).to(tl.float64))
 
 
 @triton.jit
@@ -111,39 +164,96 @@ def _sweep(Y, g, OFF, INV, K: tl.constexpr, KP: tl.constexpr):
 
 
 @triton.jit
-def look(G, U, D, OFF, INV, T, OUT, n, sweeps, stretch, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
-    """Take the pending step T, sweep, leave the direction in D; the first and the last sweep's squared change."""
+def _stepped(U, D, T, here, mask):
+    """Codes of a tile after the pending step."""
+    u = tl.load(U + here, mask=mask, other=0.0)
+    return tl.maximum(u + tl.load(T).to(u.dtype) * tl.load(D + here, mask=mask, other=0.0), 0.0)
+
+
+@triton.jit
+def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
+    """Take the pending step T, sweep, leave the direction in D.
+
+    Sums: the first and the last sweep's squared change, <G,D>, and <G,A> for the part A of D that ends at zero.
+    """
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    u = tl.load(U + here, mask=mask, other=0.0) + tl.load(T).to(tl.float32) * tl.load(D + here, mask=mask, other=0.0)
-    u = tl.maximum(u, 0.0)
+    u = _stepped(U, D, T, here, mask)
     g = tl.load(G + here, mask=mask, other=0.0)
-    Y, first, last = u, 0.0, 0.0
-    for i in range(sweeps):
+    Y, first, last = u, tl.sum(u) * 0.0, tl.sum(u) * 0.0
+    for i in range(tl.load(SWEEPS).to(tl.int32)):
         before = Y
         Y = _sweep(Y, g, OFF, INV, K, KP)
         last = tl.sum((Y - before) * (Y - before))
         first = tl.where(i == 0, last, first)
     tl.store(U + here, u, mask=mask)
-    tl.store(D + here, tl.maximum(stretch * (Y - u), -u), mask=mask)
-    tl.store(OUT + 2 * tl.program_id(0), first)
-    tl.store(OUT + 2 * tl.program_id(0) + 1, last)
+    d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (Y - u), -u)
+    tl.store(D + here, d, mask=mask)
+    out = OUT + 4 * tl.program_id(0)
+    tl.store(out, first)
+    tl.store(out + 1, last)
+    tl.store(out + 2, tl.sum(g * d))
+    tl.store(out + 3, tl.sum(tl.where(u + d == 0.0, g * d, 0.0)))
 
 
 @triton.jit
-def face(G, U, D, OFF, INV, T, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, SWEEPS: tl.constexpr):
-    """Take the pending step, leave the direction of the sweeps in D; <G,D>, <G,A> for its part A that ends at zero."""
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    u = tl.load(U + here, mask=mask, other=0.0) + tl.load(T).to(tl.float32) * tl.load(D + here, mask=mask, other=0.0)
-    u = tl.maximum(u, 0.0)
-    g = tl.load(G + here, mask=mask, other=0.0)
-    Y = u
-    for _ in tl.static_range(SWEEPS):
-        Y = _sweep(Y, g, OFF, INV, K, KP)
-    d = Y - u
-    tl.store(U + here, u, mask=mask)
-    tl.store(D + here, d, mask=mask)
-    tl.store(OUT + 2 * tl.program_id(0), tl.sum(g * d))
-    tl.store(OUT + 2 * tl.program_id(0) + 1, tl.sum(tl.where(Y == 0.0, g * d, 0.0)))
+def block_look(
+    G, U, D, S, OFF, INV, T, STRETCH, SWEEPS, OUT, n,
+    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+):  # fmt: skip
+    """As `look`, block of components by block; S is zero within a block, OFF is the curvature without its diagonal.
+
+    What the other blocks pull is one product; within a block components follow each other. The codes of a tile stay in
+    the cache between blocks, in D.
+    """
+    b, cols = tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    for block in range(0, KP, KB):
+        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
+        u = _stepped(U, D, T, here, mask)
+        tl.store(U + here, u, mask=mask)
+        tl.store(D + here, u, mask=mask)
+    tl.debug_barrier()
+    kind: tl.constexpr = U.dtype.element_ty
+    first, last = tl.zeros([], kind), tl.zeros([], kind)
+    for sweep in range(tl.load(SWEEPS).to(tl.int32)):
+        last = tl.zeros([], kind)
+        for block in range(0, KP, KB):
+            here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+            mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
+            g = tl.load(G + here, mask=mask, other=0.0)
+            for other in range(0, KP, KB):
+                there = (other + b)[:, None] * n.to(tl.int64) + cols[None, :]
+                y = tl.load(D + there, mask=((other + b)[:, None] < K) & (cols[None, :] < n), other=0.0)
+                g -= _product(tl.load(S + (block + b)[:, None] * KP + (other + b)[None, :]), y, MODE)
+            old = tl.load(D + here, mask=mask, other=0.0)
+            new = old
+            for i in tl.static_range(KB):
+                new = _moved(new, g, OFF + block * KP + block, INV + block, i, b, KP)
+            tl.store(D + here, new, mask=mask)
+            tl.debug_barrier()
+            last += tl.sum((new - old) * (new - old))
+        first = tl.where(sweep == 0, last, first)
+    along, ending = tl.zeros([], kind), tl.zeros([], kind)
+    for block in range(0, KP, KB):
+        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
+        u, g = tl.load(U + here, mask=mask, other=0.0), tl.load(G + here, mask=mask, other=0.0)
+        d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (tl.load(D + here, mask=mask, other=0.0) - u), -u)
+        tl.store(D + here, d, mask=mask)
+        along += tl.sum(g * d)
+        ending += tl.sum(tl.where(u + d == 0.0, g * d, 0.0))
+    out = OUT + 4 * tl.program_id(0)
+    tl.store(out, first)
+    tl.store(out + 1, last)
+    tl.store(out + 2, along)
+    tl.store(out + 3, ending)
+
+
+@triton.jit
+def _square(A, kind, K: tl.constexpr, KP: tl.constexpr):
+    """A k x k array of float64, padded with zeros, in the precision of codes."""
+    a = tl.arange(0, KP)
+    return tl.load(A + a[:, None] * K + a[None, :], mask=(a[:, None] < K) & (a[None, :] < K), other=0.0).to(kind)
 
 
 @triton.jit
@@ -152,20 +262,18 @@ def cg_start(
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
     """Shorten D; residual R on the free entries, W = T R. Sum: <R,W>."""
-    a = tl.arange(0, KP)
-    square = a[:, None] * KP + a[None, :]
-    tau, sigma = tl.load(STEPS).to(tl.float32), tl.load(STEPS + 1).to(tl.float32)
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
+    tau, sigma = tl.load(STEPS).to(u.dtype), tl.load(STEPS + 1).to(u.dtype)
     d *= tl.where(u + d == 0.0, sigma, tau)
     tl.store(D + here, d, mask=mask)
-    slope = tl.dot(tl.load(S + square), u + d, input_precision=MODE) - tl.load(G + here, mask=mask, other=0.0)
-    slope += tl.dot(tl.load(C + square), u, input_precision=MODE)
+    slope = _product(_square(S, U.dtype.element_ty, K, KP), u + d, MODE) - tl.load(G + here, mask=mask, other=0.0)
+    slope += _product(_square(C, U.dtype.element_ty, K, KP), u, MODE)
     free = ((u + d > 0.0) | (slope < 0.0)) & mask
     tl.store(FREE + here, free.to(tl.int8), mask=mask)
     r = tl.where(free, -slope, 0.0)
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, tl.dot(tl.load(T + square), r, input_precision=MODE), 0.0)
+    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
     tl.store(W + here, w, mask=mask)
     tl.store(OUT + tl.program_id(0), tl.sum(r * w))
 
@@ -181,16 +289,14 @@ def cg_step(
     With OPERATORS, A is what these add to the curvature along W. The first step finds Z, P and Q empty. A later one of
     length zero means that all is done: nothing is read.
     """
-    alpha, beta = tl.load(STEPS).to(tl.float32), tl.load(STEPS + 1).to(tl.float32)
+    alpha, beta = tl.load(STEPS).to(U.dtype.element_ty), tl.load(STEPS + 1).to(U.dtype.element_ty)
     if not FIRST:
         if alpha == 0.0:
             return
-    a = tl.arange(0, KP)
-    square = a[:, None] * KP + a[None, :]
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     w = tl.load(W + here, mask=mask, other=0.0)
-    curved = tl.dot(tl.load(S + square), w, input_precision=MODE)
-    curved += tl.dot(tl.load(C + square), tl.load(U + here, mask=mask, other=0.0), input_precision=MODE)
+    curved = _product(_square(S, U.dtype.element_ty, K, KP), w, MODE)
+    curved += _product(_square(C, U.dtype.element_ty, K, KP), tl.load(U + here, mask=mask, other=0.0), MODE)
     if OPERATORS:
         curved += tl.load(A + here, mask=mask, other=0.0)
     free = tl.load(FREE + here, mask=mask, other=0) != 0
@@ -204,7 +310,7 @@ def cg_step(
     tl.store(Z + here, z, mask=mask)
     r = tl.load(R + here, mask=mask, other=0.0) - alpha * q
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, tl.dot(tl.load(T + square), r, input_precision=MODE), 0.0)
+    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
     tl.store(W + here, w, mask=mask)
     tl.store(OUT + tl.program_id(0), tl.sum(r * w))
 
@@ -220,26 +326,13 @@ def project(U, D, G, Z, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.conste
 
 
 @triton.jit
-def combine(U, D, Z, STEPS, n, stretch, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
+def combine(U, D, Z, TAU, STRETCH, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
     """D = stretch (D + tau Z), cut off where codes would become negative."""
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     longer = tl.load(D + here, mask=mask, other=0.0)
-    longer += tl.load(STEPS).to(tl.float32) * tl.load(Z + here, mask=mask, other=0.0)
-    tl.store(D + here, tl.maximum(stretch * longer, -tl.load(U + here, mask=mask, other=0.0)), mask=mask)
-
-
-@triton.jit
-def solve(G, U, OFF, INV, n, most, tol, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
-    """Codes of every sample under its convex model, from zero, by sweeps until a tile changes no more."""
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    Y, g = tl.zeros([KP, BM], tl.float32), tl.load(G + here, mask=mask, other=0.0)
-    done, going = 0, 1
-    while (done < most) & (going > 0):
-        before = Y
-        Y = _sweep(Y, g, OFF, INV, K, KP)
-        done += 1
-        going = (tl.sum((Y - before) * (Y - before)) > tol * tl.sum(Y * Y)).to(tl.int32)
-    tl.store(U + here, Y, mask=mask)
+    longer += tl.load(TAU).to(longer.dtype) * tl.load(Z + here, mask=mask, other=0.0)
+    longer = tl.load(STRETCH).to(longer.dtype) * longer
+    tl.store(D + here, tl.maximum(longer, -tl.load(U + here, mask=mask, other=0.0)), mask=mask)
 
 
 @triton.jit
@@ -294,3 +387,15 @@ def _lowest(C, END: tl.constexpr, POINTS: tl.constexpr):
         slope, curve = c1 + t * (2 * c2 + t * (3 * c3 + t * 4 * c4)), 2 * c2 + t * (6 * c3 + t * 12 * c4)
         t = tl.where(curve > 0.0, tl.minimum(tl.maximum(t - slope / curve, low), low + width), t)
     return tl.where(t * (c1 + t * (c2 + t * (c3 + t * c4))) < 0.0, t, 0.0)
+
+
+@triton.jit(do_not_specialize=["key"])
+def draw(U, FACTOR, key, n, MIDDLE: tl.constexpr, BM: tl.constexpr):
+    """Random codes, as `dspnmf.backends.kernels.philox.draw` makes them."""
+    column = tl.program_id(1)
+    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    low, high = (rows & 0xFFFFFFFF).to(tl.uint32), (rows >> 32).to(tl.uint32)
+    a, b, c, d = tl.philox(key, low, high, (low * 0 + column).to(tl.uint32), low * 0)
+    total = a.to(tl.int64) + b.to(tl.int64) + c.to(tl.int64) + d.to(tl.int64)
+    codes = tl.load(FACTOR) * tl.abs(total - MIDDLE).to(tl.float64)
+    tl.store(U + column * n.to(tl.int64) + rows, codes.to(U.dtype.element_ty), mask=rows < n)

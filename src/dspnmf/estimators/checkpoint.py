@@ -316,7 +316,7 @@ def _shown(value: Any) -> Any:
 
 def _fingerprint(rows: Rows) -> Array:
     """By which to know the rows again, and their order: X'W, and W'LW for every operator, for random weights W >= 0."""
-    weights = RandomCodes(np.random.RandomState(0).get_state(), 0, 1.0, rows.k, rows.dtype)
+    weights = RandomCodes(0, 1.0, rows.k, rows.dtype)
     rows.begin(rows.draw(weights))
     P, _, L = rows.sums()
     return np.vstack([rows.small.host(part) for part in (P, *L)])

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dspnmf._typing import SmallArray
+from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, Sums
 from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
@@ -61,21 +61,36 @@ class Descent(Update):
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
-        model = objective.model(s)
-        t, reach, value, new = self._step(rows, objective, s, self.inner(rows, model, self.stretch))
+        inner = self.inner
+
+        def work(Vt: SmallArray, P: SmallArray, Q: SmallArray, *effort: Scalar) -> tuple[SmallArray, ...]:
+            here = replace(s, Vt=Vt, P=P, Q=Q)
+            return self._step(rows, objective, here, inner(rows, objective.model(here), *effort))
+
+        effort = (self.stretch, *inner.effort(rows, objective, s))
+        t, reach, value, new = self._taken(rows, objective, s, rows.small.repeated(self, work, s.Vt, s.P, s.Q, *effort))
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
-            t, reach, value, new = self._step(rows, objective, s, rows.look(model, sweeps=2))
+            left = self._step(rows, objective, s, rows.look(objective.model(s), sweeps=2))
+            t, reach, value, new = self._taken(rows, objective, s, left)
         self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
         return value, new
 
-    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[float, float, float, State]:
-        """Take the best step along a direction: its length, the best beyond 1, objective and state there."""
+    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[SmallArray, ...]:
+        """Take the best step along a direction; what the host must know of it, and the small arrays there."""
         t, reach = rows.small.best_step(objective.along(s, d))
         rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
-        facts = [t, reach, objective.value(new), collapsed, d.settled]
+        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled])
+        return facts, new.Vt, new.P, new.Q, *new.L
+
+    def _taken(
+        self, rows: Rows, objective: Objective, s: State, left: tuple[SmallArray, ...]
+    ) -> tuple[float, float, float, State]:
+        """What a step left: its length, the best beyond 1, objective and state there."""
+        facts, Vt, P, Q, *L = left
+        new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
         length, longest, value, lost, settled = rows.small.fetch(facts)
         worn = _WORN[rows.dtype.itemsize] * self.summed_at
         if lost or value < worn > objective.resolution:  # much of what is left, of a component or of all, is rounding

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dspnmf._typing import Scalar
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import RowModel, Sums
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
 
 ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 MOST = 20  # sweeps of a look
@@ -34,11 +37,15 @@ class Hals:
     def memory(self, saved: dict[str, float]) -> None:
         self.now = min(int(saved["now"]), MOST)
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
-        """One look."""
+    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[Scalar]:
+        """The number of sweeps of the next look."""
         self.most = int(np.clip((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2, MOST))
         self.now = self.now or self.most
-        return rows.look(model, self.sweeps or self.now, stretch)
+        return (self.sweeps or self.now,)
+
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, sweeps: Scalar) -> Sums:
+        """One look."""
+        return rows.look(model, sweeps, stretch)
 
     def adapt(self, settled: float) -> None:
         """One sweep more where the last one still changed a tenth of what the first did, one less where not."""

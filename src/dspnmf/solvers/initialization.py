@@ -1,30 +1,25 @@
 """Where a fit begins: random, the NNDSVD family, or given.
 
-A start is drawn in float64 from one seed, whatever the data are stored in, so every back end begins at the same point.
+A start follows from one seed, whatever the data are stored in and wherever, so every backend begins at the same point.
 Codes are then scaled by the factor that is best for the similarity term, if there is one (`Objective.best_scale`).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dspnmf._typing import Array
 from dspnmf.backends.protocol import Data
-from dspnmf.backends.row_model import GROUP, RandomCodes
+from dspnmf.backends.row_model import RandomCodes
 
 
 def random(
-    shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: np.dtype[Any]
+    shape: tuple[int, int], k: int, mean: float, rng: np.random.RandomState, dtype: np.dtype[np.floating]
 ) -> tuple[RandomCodes, Array]:
-    """Half-normal entries with the size of ``sqrt(mean(X) / k)``: codes for rows to draw, and V' (m x k) in float64."""
+    """Entries with the size of ``sqrt(mean(X) / k)``: codes for rows to draw, and V' (m x k) in float64."""
     size = np.sqrt(mean / k)
     Vt = size * np.abs(rng.standard_normal((shape[1], k)))
-    state = rng.get_state()
-    rng.standard_normal((min(shape[0], GROUP), k))  # the first group is drawn from the same generator: move on
-    key = int(rng.randint(2**31)) if shape[0] > GROUP else 0
-    return RandomCodes(state, key, size, k, dtype), Vt
+    return RandomCodes(int(rng.randint(2**63 - 1, dtype=np.int64)), size, k, dtype), Vt
 
 
 def nndsvd(X: Data, k: int, fill: str, mean: float, scale: float, rng: np.random.RandomState) -> tuple[Array, Array]:

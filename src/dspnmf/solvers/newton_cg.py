@@ -11,6 +11,8 @@ from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import ConjugateGradientRows, Rows
 from dspnmf.backends.row_model import RowModel, Slope, Sums
 from dspnmf.backends.small_arrays import Small, as_matrix, dot
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
 from dspnmf.solvers.hals import ITERATION_COST
 
 
@@ -28,9 +30,14 @@ class NewtonCG:
     reduction: float = 0.1
     memory: dict[str, float] = field(default_factory=dict)  # nothing
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: float = 1.0) -> Sums:
-        """Two looks at X, and the steps between them without it."""
+    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray]:
+        """The preconditioner of the next conjugate gradients."""
         rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
+        return (rows.preconditioner(objective.model(s), float(np.finfo(rows.dtype).eps) ** 0.5),)
+
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, inverse: SmallArray) -> Sums:
+        """Two looks at X, and the steps between them without it."""
+        rows = cast(ConjugateGradientRows, rows)
         D, A, DA = rows.face(model, sweeps=2)
         if model.curves:
             tau = sigma = _model_step(rows.small, D, model)
@@ -38,7 +45,7 @@ class NewtonCG:
             tau, sigma = _face_steps(rows.small, D, A, DA, model)
         rest = tau - sigma  # D becomes tau D - rest A
         UD = tau * D.UD - rest * A.UD
-        self._conjugate_gradients(rows, model, tau, sigma, UD)
+        self._conjugate_gradients(rows, model, tau, sigma, UD, inverse)
         z, Dz, DLz = rows.project()
         slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
         for j, K in model.curves.items():
@@ -49,10 +56,10 @@ class NewtonCG:
         """Two sweeps are enough."""
 
     def _conjugate_gradients(
-        self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray
-    ) -> None:
+        self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray,
+        inverse: SmallArray,
+    ) -> None:  # fmt: skip
         where, eps = rows.small.where, float(np.finfo(rows.dtype).eps)
-        inverse = rows.preconditioner(model, eps**0.5)
         along = rows.cg_start(tau, sigma, model, UD, inverse)
         steps, reduction = self._effort(rows)
         start, alpha, beta, going = along.slope, 0.0, 0.0, True

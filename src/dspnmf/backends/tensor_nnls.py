@@ -1,0 +1,138 @@
+"""Non-negative least squares for many rows at once, on tensors.
+
+The method is block principal pivoting (Kim & Park, SIAM Journal on Scientific Computing 33(6), 2011).
+
+Every row guesses which of its codes are positive, solves for these alone, and exchanges those that came out negative
+with those that should grow, until none is left. The systems of all rows are solved together, by conjugate gradients
+whose preconditioner is the inverse of the curvature common to rows: where nearly all codes of a row are positive,
+a few steps are enough. Rows that are solved are set aside.
+
+========  =======  ==============================================
+G         k x n    pull of every row
+S         k x k    curvature common to rows
+F         k x n    1 for codes taken to be positive, 0 otherwise
+Y         k x n    codes
+========  =======  ==============================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from dspnmf.backends.memory_rows import MemoryRows
+from dspnmf.backends.row_model import RowModel, Ties
+
+Tensor = torch.Tensor
+AT_ONCE = 2**25  # codes that are solved for at once
+PATIENCE = 3  # exchanges of all wrong codes that may fail to make them fewer, before they are exchanged one by one
+ROUNDS = 40  # beyond 3 k, the rows that are left go to the host
+
+
+class RowCurvature(NamedTuple):
+    """Curvature ``weight_i diag(lengths)`` that differs from row to row."""
+
+    weight: Tensor  # n
+    lengths: Tensor  # k
+
+
+def solve_rows(G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
+    """The Y >= 0 that minimises ``1/2 y'(S + weight_i diag(lengths)) y - g'y`` for every column, in G's precision."""
+    codes, step = torch.empty_like(G), max(1, AT_ONCE // len(S))
+    for i in range(0, G.shape[1], step):
+        part = slice(i, i + step)
+        own = None if rows is None else RowCurvature(rows.weight[part].double(), rows.lengths.double())
+        precision = 1e-13 if G.dtype == torch.float64 else 1e-8
+        codes[:, part] = _pivoted(_Problem(G[:, part].double(), S.double(), own, precision))
+    return codes
+
+
+class _Problem:
+    """Rows that are still to be solved, in float64."""
+
+    def __init__(self, G: Tensor, S: Tensor, rows: RowCurvature | None, precision: float) -> None:
+        self.G, self.S, self.rows, self.precision = G, S, rows, precision
+        curvature = S if rows is None else S + rows.weight.mean() * rows.lengths.diag()
+        ridge = torch.clamp(1e-14 * curvature.diagonal().max(), min=1e-300)
+        self.inverse = torch.linalg.inv_ex(curvature + ridge * torch.ones_like(G[:, 0]).diag())[0]
+        self.diagonal = self._times(S.diagonal()[:, None], 1.0)
+
+    def _times(self, product: Tensor, Y: Tensor | float) -> Tensor:
+        """With the rows' own curvature along Y."""
+        return product if self.rows is None else product + self.rows.weight * self.rows.lengths[:, None] * Y
+
+    def curved(self, Y: Tensor) -> Tensor:
+        """The curvature along Y."""
+        return self._times(self.S @ Y, Y)
+
+    def only(self, some: Tensor) -> None:
+        """Keep some rows."""
+        self.G = self.G[:, some]
+        if self.rows is not None:
+            self.rows = self.rows._replace(weight=self.rows.weight[some])
+            self.diagonal = self.diagonal[:, some]
+
+    def on_face(self, F: Tensor, Y: Tensor) -> Tensor:
+        """The minimum over the codes in F, from Y, by preconditioned conjugate gradients."""
+        goal = self.precision**2 * (F * self.G * (self.inverse @ (F * self.G))).sum(0)
+        r = F * (self.G - self.curved(Y))
+        u = F * (self.inverse @ r)
+        p, energy = u, (r * u).sum(0)
+        for _ in range(2 * len(self.S)):
+            q = F * self.curved(p)
+            curvature = (p * q).sum(0)
+            going = (energy > goal) & (curvature > 0)
+            if not bool(going.any()):
+                break
+            alpha = torch.where(going, energy / curvature, 0.0)
+            Y, r = torch.addcmul(Y, alpha, p), torch.addcmul(r, alpha, q, value=-1)
+            u = F * (self.inverse @ r)
+            before, energy = energy, (r * u).sum(0)
+            p = torch.addcmul(u, torch.where(going, energy / before, 0.0), p)
+        return Y
+
+    def wrong(self, F: Tensor, Y: Tensor) -> Tensor:
+        """Codes in F that are negative, and others along which the model falls, beyond rounding."""
+        size = self.G.abs() + self._times(self.S.abs() @ Y.abs(), Y.abs())
+        falls = (self.G - self.curved(Y) > 10 * self.precision * size) & (self.diagonal > 0)
+        return torch.where(F > 0, -Y / Y.abs().amax(0) > 10 * self.precision, falls)
+
+    def by_host(self) -> Tensor:
+        """An exact active set for every row, by the loops for rows in memory."""
+        pull, S = self.G.T.cpu().numpy(), self.S.cpu().numpy()
+        own = () if self.rows is None else tuple(part.cpu().numpy() for part in self.rows)
+        rows = MemoryRows(np.zeros((len(pull), 1)), len(S))
+        codes = rows.solve(RowModel(S, np.zeros((1, len(S)))), Ties(np.ascontiguousarray(pull), *own))
+        return torch.from_numpy(np.ascontiguousarray(codes.T)).to(self.G)
+
+
+def _pivoted(problem: _Problem) -> Tensor:
+    """Codes of all rows of a problem, by exchanging wrong codes."""
+    k, n = problem.G.shape
+    codes = torch.empty_like(problem.G)
+    Y = torch.clamp(problem.inverse @ problem.G, min=0)
+    F = ((Y > 0) & (problem.diagonal > 0)).double()
+    left, number = torch.arange(n, device=Y.device), torch.arange(1, k + 1, device=Y.device)[:, None]
+    fewest, patience = torch.full_like(left, k + 1), torch.full_like(left, PATIENCE)
+    for _ in range(3 * k + ROUNDS):
+        Y = problem.on_face(F, F * Y)
+        wrong = problem.wrong(F, Y)
+        count = wrong.sum(0)
+        if not bool(count.any()):
+            break
+        going = count.nonzero()[:, 0]
+        if len(going) < len(left):
+            codes[:, left] = Y
+            problem.only(going)
+            left, F, Y, wrong = left[going], F[:, going], Y[:, going], wrong[:, going]
+            count, fewest, patience = count[going], fewest[going], patience[going]
+        fewer = count < fewest
+        one = number == (number * wrong).amax(0)  # the last wrong code
+        F = torch.where(wrong & (one | fewer | (patience > 0)), 1 - F, F)
+        patience, fewest = torch.where(fewer, PATIENCE, patience - 1), torch.minimum(fewest, count)
+    else:
+        Y = problem.by_host()
+    codes[:, left] = Y
+    return torch.clamp(codes, min=0)
