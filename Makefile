@@ -38,8 +38,7 @@ test-all: check  ## with the slow studies
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README.md
-	cd benchmarks && { cat _header.md; for file in [a-z]*.py; do ../$(BIN)/python $$file || exit 1; done; } | tee README.new
-	mv benchmarks/README.new benchmarks/README.md
+	$(BIN)/python benchmarks/_run.py
 
 clean:
 	rm -rf $(VENV) out build dist docs/gallery docs/api/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,9 +14,6 @@ import time
 import warnings
 
 import numpy as np
-from dspnmf.selection.grid import RANKS, alphas
-from dspnmf.selection.path import path
-from dspnmf.selection.table import RULES, chosen
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,6 +22,9 @@ from sklearn.preprocessing import minmax_scale
 import _data
 import _report
 from dspnmf import DSPNMF, DSPNMFCV, datasets
+from dspnmf.selection.candidates import RANKS, alpha_grid
+from dspnmf.selection.fits import path
+from dspnmf.selection.results import RULES, chosen
 
 SEEDS, STARTS, RANK, JOBS = 10, 3, 10, 2
 SPLITS = {"BC": 10, "Wine": 10, "Digits": 4, "COIL20": 4, "IndianPines": 8}  # more where scores vary more
@@ -81,7 +81,7 @@ def weights() -> list[list[object]]:
         tables, choices = [], []
         for split in range(SPLITS[name]):
             A, B, a, b = train_test_split(X, y, test_size=0.4, stratify=y, random_state=split)
-            grid = alphas(7, A)
+            grid = alpha_grid(7, A)
             tables.append(scores(A, a, B, b, grid))
             searches = [DSPNMFCV(RANK, random_state=split, n_jobs=JOBS).fit(A, labels) for labels in (a, None)]
             choices.append([int(np.searchsorted(grid, search.alpha_)) for search in searches])
@@ -106,7 +106,7 @@ def times() -> list[list[object]]:
         shown = f"{search.best_score_:.4f} ({score})"
         rows.append([f"DSPNMFCV {name}", f"{seconds[name]:.0f} s", search.n_components_, shown])
     chain = make_pipeline(DSPNMF(normalize=True, random_state=0), KNeighborsClassifier(3))
-    candidates = {"dspnmf__n_components": list(RANKS), "dspnmf__alpha": list(alphas(7, X))}
+    candidates = {"dspnmf__n_components": list(RANKS), "dspnmf__alpha": list(alpha_grid(7, X))}
     begin = time.perf_counter()
     peer = GridSearchCV(chain, candidates, cv=StratifiedKFold(5, shuffle=True, random_state=0), n_jobs=JOBS).fit(X, y)
     taken = time.perf_counter() - begin
