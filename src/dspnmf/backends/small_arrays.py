@@ -8,8 +8,8 @@ an iteration to the host at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not worth it
 # Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
-_MERGED = 1e-8  # imaginary part, relative, of two real roots that rounding made a complex pair
+_STEPS = 200  # to a zero of a slope, at most
 
 
 class Small:
@@ -123,19 +123,44 @@ def with_rows(A: SmallArray, rows: slice, part: SmallArray) -> SmallArray:
 # -- NumPy -------------------------------------------------------------------------------------------------------------
 
 
-def best_step(c: Any, end: float = 1.0) -> float:
+def best_step(c: Sequence[Scalar], end: float = 1.0) -> float:
     """The t in [0, end] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; 0 where nothing lies below zero."""
-    given = np.asarray(c, dtype=np.float64)
-    size = np.abs(given).max()
-    if not size > 0:
+    size = sum(abs(float(one)) for one in c)
+    if not 0 < size < np.inf:
         return 0.0
-    c = np.where(np.abs(given) > 1e-30 * size, given / size, 0.0)
-    stationary = np.roots([4 * c[3], 3 * c[2], 2 * c[1], c[0]])
-    real = stationary[np.abs(stationary.imag) <= _MERGED * np.abs(stationary)].real
-    candidates = np.append(real[(real > 0) & (real < end)], end)
-    values = candidates * (c[0] + candidates * (c[1] + candidates * (c[2] + candidates * c[3])))
-    best = int(values.argmin())
-    return float(candidates[best]) if values[best] < 0 else 0.0
+    c1, c2, c3, c4 = (float(one) / size if abs(one) > 1e-30 * size else 0.0 for one in c)
+    lowest, best, lo = 0.0, 0.0, 0.0
+    for hi in (*_zeros_between(c2, 3 * c3, 6 * c4, end), end):  # the slope is monotone from lo to hi
+        t = _upward_zero((c1, 2 * c2, 3 * c3, 4 * c4), lo, hi)
+        if (value := t * (c1 + t * (c2 + t * (c3 + t * c4)))) < lowest:
+            lowest, best = value, t
+        lo = hi
+    return best
+
+
+def _zeros_between(a: float, b: float, c: float, end: float) -> list[float]:
+    """The zeros of ``a + b t + c t^2`` in (0, end), rising."""
+    discriminant = b * b - 4 * a * c
+    if discriminant < 0:
+        return []
+    q = -0.5 * (b + math.copysign(math.sqrt(discriminant), b))
+    return sorted(t for t in (a / q if q else 0.0, q / c if c else 0.0) if 0 < t < end)
+
+
+def _upward_zero(slope: tuple[float, ...], lo: float, hi: float) -> float:
+    """Where a cubic, monotone from lo to hi, goes from below zero to above; hi where it does not."""
+    d0, d1, d2, d3 = slope
+    if d0 + lo * (d1 + lo * (d2 + lo * d3)) > 0 or d0 + hi * (d1 + hi * (d2 + hi * d3)) <= 0:
+        return hi
+    t = 0.5 * (lo + hi)
+    for _ in range(_STEPS):  # Newton's, or to the middle of the interval where these leave it
+        value, rise = d0 + t * (d1 + t * (d2 + t * d3)), d1 + t * (2 * d2 + t * 3 * d3)
+        lo, hi = (t, hi) if value < 0 else (lo, t)
+        newton = t - value / rise if rise > 0 else lo
+        before, t = t, newton if lo <= newton <= hi else 0.5 * (lo + hi)
+        if t == before:
+            break
+    return t
 
 
 def components(Vt: Array, P: Array, Q: Array, rounding: float = ROUNDING_OF_Q[8]) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -98,7 +99,7 @@ class Objective:
         """Whether some term ties rows together: then their directions are worth finding jointly."""
         return any(term.coupled for _, term in self.weighted())
 
-    @property
+    @cached_property
     def with_components(self) -> list[FitsComponents]:
         """The terms with components of their own, also those of weight 0: their errors are still reported."""
         return [term for term in self.terms.values() if isinstance(term, FitsComponents)]
