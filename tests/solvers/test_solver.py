@@ -193,7 +193,7 @@ def test_the_loop_is_a_generator(wine: np.ndarray) -> None:
 
 
 def test_inner_effort_adapts(digits: np.ndarray) -> None:
-    """Where one sweep already solves the model, "auto" ends at one; where it does not, it keeps more."""
+    """Where one sweep already solves the model, "auto" ends at one; where rows are coupled, it keeps more."""
     rows = MemoryRows(digits, 1)
     rows.begin(np.random.default_rng(0).random((len(digits), 1)))
     objective = objective_of(digits, 0.0)
@@ -205,7 +205,7 @@ def test_inner_effort_adapts(digits: np.ndarray) -> None:
     hard = Hals()
     rows = MemoryRows(digits, 20)
     rows.begin(np.random.default_rng(0).random((len(digits), 20)))
-    steps = descent(rows, objective, np.random.default_rng(1).random((64, 20)), hard)
+    steps = descent(rows, objective_of(digits, 1.0), np.random.default_rng(1).random((64, 20)), hard)
     for _ in range(15):
         next(steps)
     assert hard.now > 2

@@ -14,19 +14,23 @@ from dspnmf.objective.state import State
 
 ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 MOST = 20  # sweeps of a look
+FIRST = 2  # sweeps of the first look where rows are not coupled: components of a random start deserve no more
+WORTHWHILE = {True: 0.1, False: 0.3}  # change of a last sweep over that of the first; whether rows are coupled
 
 
 @dataclass
 class Hals:
     """The model without coupling, by sweeps in one look at the rows; their number follows what they achieve.
 
-    `sweeps` is fixed if given. Otherwise it begins at what half an iteration's other work would pay for, and moves by
-    one from look to look: down when the last sweep changed less than a tenth of what the first did, up again when not.
+    `sweeps` is fixed if given. Otherwise it moves by one from look to look: up while the last sweep is `WORTHWHILE`, as
+    far as half an iteration's other work would pay for, down when not. It begins at the most where rows are coupled
+    (the model then knows little of the others, and each look must achieve much), at `FIRST` where they are not.
     """
 
     sweeps: int | None = None
     now: int = 0
     most: int = 0
+    worthwhile: float = 0.0
 
     @property
     def memory(self) -> dict[str, float]:
@@ -40,7 +44,8 @@ class Hals:
     def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[Scalar]:
         """The number of sweeps of the next look."""
         self.most = int(np.clip((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2, MOST))
-        self.now = self.now or self.most
+        self.now = self.now or (self.most if objective.coupled else FIRST)
+        self.worthwhile = WORTHWHILE[objective.coupled]
         return (self.sweeps or self.now,)
 
     def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, sweeps: Scalar) -> Sums:
@@ -48,5 +53,5 @@ class Hals:
         return rows.look(model, sweeps, stretch)
 
     def adapt(self, settled: float) -> None:
-        """One sweep more where the last one still changed a tenth of what the first did, one less where not."""
-        self.now = int(np.clip(self.now + (1 if settled > 0.1 else -1), 1, self.most))
+        """One sweep more where the last one was worthwhile, one less where not."""
+        self.now = int(np.clip(self.now + (1 if settled > self.worthwhile else -1), 1, self.most))
