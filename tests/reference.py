@@ -268,9 +268,10 @@ class ReferenceRows:
         self.U = np.array(U, dtype=np.float64)
         self.D = np.zeros_like(self.U)
 
-    def step(self, t: float) -> None:
+    def step(self, t: float) -> float:
         """U += t D, never below zero."""
         self.U = np.maximum(self.U + t * self.D, 0)
+        return t
 
     def between(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ...]:
         """A'LB for every operator."""

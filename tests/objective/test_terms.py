@@ -420,7 +420,7 @@ def test_terms_add_up(convert: Convert) -> None:
     check_quartic(_AsTerm(total), X, U, V, convert)
     parts = sum(w * term.value(state(X, U, V)) for w, term in total.weighted())
     assert float(total.value(state(X, U, V, convert))) == pytest.approx(parts, rel=1e-12)
-    assert total.resolution == pytest.approx(np.finfo(np.float64).eps * sum(w * t.norm2 for w, t in total.weighted()))
+    assert total.size == pytest.approx(sum(w * t.norm2 for w, t in total.weighted()))
     both = Objective({"a": Smoothness(MASK), "b": CASES["reconstruction of some rows"].term(X)}, {"a": 1.0, "b": 2.0})
     for order in (both, Objective({name: both.terms[name] for name in "ba"}, both.weights)):
         check_gradient(_AsTerm(order), X, U, V, convert)

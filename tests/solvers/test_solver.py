@@ -18,7 +18,7 @@ from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Stopping, iterate
+from dspnmf.solvers.loop import Resolution, Stopping, iterate
 from dspnmf.solvers.newton_cg import NewtonCG
 
 MONOTONE = ("newton-cg", "hals", "mm")
@@ -118,11 +118,11 @@ def test_best_step_stays_put_when_uphill() -> None:
 def test_stopping_rule_on_made_up_curves() -> None:
     """Stops at a small relative change, at rounding, never for tol = 0, whatever the unit."""
     for unit in (1e-200, 1.0, 1e200):
-        assert Stopping(1e-4)(1.00005 * unit, 1.0 * unit)
-        assert not Stopping(1e-4)(1.001 * unit, 1.0 * unit)
-        assert not Stopping(0.0)(1.0 * unit, 1.0 * unit)
-        assert Stopping(1e-4, resolution=1e-3 * unit)(0.9e-3 * unit, 0.0)
-    assert not Stopping(1e-4)(0.9, 1.0), "a rise is no convergence"
+        assert Stopping(1e-4)([1.00005 * unit, 1.0 * unit])
+        assert not Stopping(1e-4)([1.001 * unit, 1.0 * unit])
+        assert not Stopping(0.0)([1.0 * unit, 1.0 * unit])
+        assert Stopping(1e-4, Resolution(1e16 * unit, 0.0))([1.9 * unit, 0.0])
+    assert not Stopping(1e-4)([0.9, 1.0]), "a rise is no convergence"
 
 
 def test_components_are_the_optimum_after_enough_sweeps() -> None:

@@ -33,7 +33,7 @@ class RowsWithHistory:
     def __init__(self, rows: Rows, P: SmallArray, Q: SmallArray, n: int) -> None:
         self.shape = (rows.shape[0] + n, rows.shape[1])
         self.scale, self.k, self.dtype, self.small = rows.scale, rows.k, rows.dtype, rows.small.unrecorded()
-        self.product_cost, self.sweep_cost = rows.product_cost, rows.sweep_cost
+        self.product_cost, self.sweep_cost, self.rounding = rows.product_cost, rows.sweep_cost, rows.rounding
         self._rows, self._P, self._Q = rows, self.small.adopt(P), self.small.adopt(Q)
         self._T, self._D = identity_like(self._Q), zeros_like(self._Q)
         self._host_Q = self.small.host(Q)
@@ -43,10 +43,11 @@ class RowsWithHistory:
         P, Q, _ = self._rows.sums()
         return self._P @ self._T + P, self._T.T @ self._Q @ self._T + Q, ()
 
-    def step(self, t: Scalar) -> None:
+    def step(self, t: Scalar) -> Scalar:
         """U += t D, T += t D."""
-        self._rows.step(t)
+        t = self._rows.step(t)
         self._T = (self._T + t * self._D).clip(min=0)
+        return t
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """Leave the direction of sweeps of the model, in the codes and in T; the sums along both."""

@@ -158,6 +158,7 @@ class DeviceRows(ConjugateGradientRows):
         self._first = True  # whether the next conjugate-gradient step is the first
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
+        self.rounding = float(np.finfo(np.float64).eps)
 
     # -- codes -----------------------------------------------------------------------------------------------------
 
@@ -223,9 +224,11 @@ class DeviceRows(ConjugateGradientRows):
         U = self.codes
         return self._push(U), self._tiles.gram(U)[0], self._operators.between((U,), U)[0]
 
-    def step(self, t: Scalar) -> None:
+    def step(self, t: Scalar) -> Tensor:
         """U += t D, at the next look."""
-        self._pending.copy_(t) if isinstance(t, Tensor) else self._pending.fill_(t)
+        taken = torch.as_tensor(t, device=self._X.device).to(self._X.dtype).double()
+        self._pending.copy_(taken)
+        return taken
 
     def look(self, model: RowModel, sweeps: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Sweeps by the tiles."""

@@ -32,7 +32,7 @@ from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.memory import MemoryBackend, on_host
-from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, triangle_residual2
+from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, rounding_of_looks, triangle_residual2
 from dspnmf.backends.protocol import Backend, Capability, Rows
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
@@ -103,6 +103,7 @@ class DaskRows(Rows):
         self.k, self.scale = k, scale
         self.product_cost = 2.0 * data.facts.stored * k
         self.sweep_cost = 2.0 * self.shape[0] * k**2
+        self.rounding = rounding_of_looks(self.dtype, data.facts.stored * k)
         self._states: Any = None
         self._pending = 0.0
         self._known: tuple[Array, Array, tuple[Array, ...]] | None = None  # the sums of the codes as they are
@@ -160,9 +161,10 @@ class DaskRows(Rows):
             states, _ = self.data.executor.apply(update, states)
         return states
 
-    def step(self, t: float) -> None:
+    def step(self, t: float) -> float:
         """U += t D."""
-        self._pending, self._known = t, None
+        self._pending, self._known = float(self.dtype.type(t)), None
+        return self._pending
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """One update, and one tree of sums."""

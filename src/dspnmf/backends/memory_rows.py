@@ -30,6 +30,7 @@ _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
+_RUN = 128  # rows whose products are added up in X's precision
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
 _ACTIVE_SETS = 4.0  # times k sweeps take as long as a row's active set, at most
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
@@ -54,10 +55,11 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._newton: dict[str, Any] = {}
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
-        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
+        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, _RUN))
         stored = X.nnz if sparse.issparse(X) else X.size
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
+        self.rounding = rounding_of_looks(self.dtype, stored * self.k)
 
     def draw(self, start: RandomCodes) -> Array:
         """Codes drawn at random, a group at a time."""
@@ -124,9 +126,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
             self._known = P / self.scale, Q, self._operators.between(U, U)
         return self._known
 
-    def step(self, t: float) -> None:
+    def step(self, t: float) -> float:
         """U += t D."""
-        self._pending, self._known = t, None
+        self._pending, self._known = float(self.dtype.type(t)), None
+        return self._pending
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """Sweeps by the compiled loops, block by block."""
@@ -295,6 +298,11 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """Run a kernel on all rows, split among the threads; what it returns, added up."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
+
+
+def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
+    """Rounding of the sums of a look: that of X'D, which adds up to 128 rows in X's precision (measured: at most)."""
+    return _RUN * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
 
 
 def triangle_residual2(R: Array, m: int) -> float:

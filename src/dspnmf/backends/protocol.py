@@ -48,6 +48,7 @@ class Rows(Protocol):
     dtype: np.dtype[Any]
     product_cost: float  # operations of one product of X with k columns
     sweep_cost: float  # and of one sweep over the codes
+    rounding: float  # of the sums of a look, in a number made of all of them (`dspnmf.solvers.loop.Resolution`)
     small: Small
     completes: bool = False  # whether X has missing cells that `refresh` completes
 
@@ -87,8 +88,8 @@ class Rows(Protocol):
     def sums(self) -> tuple[SmallArray, SmallArray, tuple[SmallArray, ...]]:
         """P = X'U, Q = U'U, and U'LU for every operator."""
 
-    def step(self, t: Scalar) -> None:
-        """U += t D, at the next look."""
+    def step(self, t: Scalar) -> Scalar:
+        """U += t D, at the next look; t as the codes take it, rounded to their type."""
 
     def look(self, model: RowModel, sweeps: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Leave in D the direction of `sweeps` sweeps of the model (without coupling); the sums along it.

@@ -33,7 +33,7 @@ from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Stopping, iterate
+from dspnmf.solvers.loop import Resolution, Stopping, iterate
 
 _FORGET = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number > 0 and <= 1")
 _OF_A_FIT = ("objective_", "objective_history_", "structure_err_")  # fitted attributes that need all rows at once
@@ -194,20 +194,20 @@ class BatchLearner(ComponentFactorization):
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""
         update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
-        done, count = Stopping(self.tol, objective.resolution), 0
+        done = Stopping(self.tol, Resolution(objective.size, rows.rounding))
         value, s = update.begin(rows, objective, s.Vt)
-        steps = iterate(rows, objective, update, value, s)
+        steps, values = iterate(rows, objective, update, value, s), [value]
         next(steps)
-        while True:
-            count, before, (value, s) = count + 1, value, next(steps)
+        while len(values) <= self.max_iter:
+            value, s = next(steps)
+            values.append(value)
             about = size(s)
-            if done(about + before - value, about):
-                return s, count
-            if count == self.max_iter:
-                break
+            if done([about + before - value for before in values]):
+                return s, len(values) - 1
         if self.tol > 0:
-            _validation.warn_not_converged(self.max_iter, self.tol, (before - value) / max(about, np.finfo(float).tiny))
-        return s, count
+            change = (values[-2] - value) / max(about, np.finfo(float).tiny)
+            _validation.warn_not_converged(self.max_iter, self.tol, change)
+        return s, self.max_iter
 
     def _objective_so_far(self, data: Data, before: BatchSums, norm2: float) -> Objective:
         """The objective of all rows seen, up to a number: ``||P||^2`` stands for ``||XX'||^2``, which is not known."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import Block, RowModel, Sums
@@ -105,9 +103,9 @@ class Objective:
         return [term for term in self.terms.values() if isinstance(term, FitsComponents)]
 
     @property
-    def resolution(self) -> float:
-        """Changes of the objective below this are rounding of the sums it is made of."""
-        return float(np.finfo(np.float64).eps) * sum(w * term.norm2 for w, term in self.weighted())
+    def size(self) -> float:
+        """Its value at U = 0: of numbers as large as this it is the difference."""
+        return sum(w * term.norm2 for w, term in self.weighted())
 
     def without(self, *names: str) -> Objective:
         """The same without some terms."""

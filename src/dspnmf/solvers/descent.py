@@ -27,10 +27,9 @@ from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Update
+from dspnmf.solvers.loop import Resolution, Update
 from dspnmf.solvers.newton_cg import NewtonCG
 
-_WORN = {4: 1e-2, 8: 1e-6}  # share of the objective left when sums are made anew (by the bytes of X's numbers)
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 
 
@@ -40,24 +39,29 @@ class Descent(Update):
 
     inner: InnerSolver
     stretch: float = 1.0
-    summed_at: float = 0.0  # the objective when the sums were made anew: they keep its rounding
+    value: float = 0.0  # the objective
+    drift: float = 0.0  # its sum over the steps since the sums were made anew (see `Resolution`)
 
     @property
     def memory(self) -> dict[str, float]:
-        """The stretch of the next direction, the rounding of the sums, and what the inner solver remembers."""
-        return {"stretch": self.stretch, "summed_at": self.summed_at, **self.inner.memory}
+        """The stretch of the next direction, what the sums resolve, and what the inner solver remembers."""
+        return {"stretch": self.stretch, "value": self.value, "drift": self.drift, **self.inner.memory}
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
         self.stretch = float(np.clip(memory["stretch"], 1.0, LONGEST))
-        self.summed_at = memory["summed_at"]
+        self.value, self.drift = memory["value"], memory["drift"]
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
         value, s = super().begin(rows, objective, Vt)
-        self.summed_at = max(value, 0.0)
+        self.renewed(value)
         return value, s
+
+    def renewed(self, value: float) -> None:
+        """The sums were made anew; the objective is `value`."""
+        self.value, self.drift = max(value, 0.0), 0.0
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """One iteration that never goes up."""
@@ -78,7 +82,7 @@ class Descent(Update):
     def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[SmallArray, ...]:
         """Take the best step along a direction; what the host must know of it, and the small arrays there."""
         t, reach = rows.small.best_step(objective.along(s, d))
-        rows.step(t)
+        t = rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
@@ -92,11 +96,11 @@ class Descent(Update):
         facts, Vt, P, Q, *L = left
         new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
         length, longest, value, lost, settled = rows.small.fetch(facts)
-        worn = _WORN[rows.dtype.itemsize] * self.summed_at
-        if lost or value < worn > objective.resolution:  # much of what is left, of a component or of all, is rounding
+        self.value, self.drift = max(value, 0.0), self.drift + self.value
+        if lost or Resolution(objective.size, rows.rounding).worn(value, self.drift):
             new = with_components(rows, objective, s.with_sums(*rows.sums()))
             (value,) = rows.small.fetch([objective.value(new)])
-            self.summed_at = max(value, 0.0)
+            self.renewed(value)
         self.inner.adapt(settled)
         return length, longest, value, new
 

@@ -218,7 +218,7 @@ def combine(
     """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     k = D.shape[1]
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
-    work, square = features_scratch(X, D), np.empty((k, k), U.dtype)
+    work, square = features_scratch(X, D), np.empty((k, k))
     scale, longer = D.dtype.type(tau), D.dtype.type(stretch)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
@@ -227,6 +227,7 @@ def combine(
             for a in range(k):
                 Db[b, a] = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
-        add_gram(Ub, Db, square, UD)
-        add_gram(Db, Db, square, DD)
+        wide = Db.astype(np.float64)
+        add_gram(Ub.astype(np.float64), wide, square, UD)
+        add_gram(wide, wide, square, DD)
     return PD, UD, DD

@@ -113,7 +113,7 @@ def look(
     """
     m, k = M.shape
     PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
-    work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
+    work, square = features_scratch(X, U), np.empty((k, k))
     Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
     G = np.empty((block, k), U.dtype)
     inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
@@ -142,8 +142,9 @@ def look(
             for a in range(k):
                 Db[b, a] = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
         push(X, Db, i, j, work, PD)
-        add_gram(Ub, Db, square, UD)
-        add_gram(Db, Db, square, DD)
+        wide = Db.astype(np.float64)
+        add_gram(Ub.astype(np.float64), wide, square, UD)
+        add_gram(wide, wide, square, DD)
     return PD, UD, DD, first, last
 
 
