@@ -32,8 +32,7 @@ _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _RUN = 128  # rows whose products are added up in X's precision
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
-_ACTIVE_SETS = 4.0  # times k sweeps take as long as a row's active set, at most
-_TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
+_WELL_CONDITIONED = {4: 1e-8, 8: 1e-5}  # eigenvalues, smallest over largest, of a curvature whose inverse is precise
 
 
 class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
@@ -223,11 +222,11 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Array:
         """Codes that minimise the model row by row, without coupling and operators (convex: solved to rounding)."""
-        pull, ties = (model.M / self.scale).astype(self.dtype), ties or Ties(None)
-        work = self.product_cost + (_TRANSFORM_SWEEPS + _ACTIVE_SETS * self.k) * self.sweep_cost
+        M, S, ties = (model.M / self.scale).astype(self.dtype), np.ascontiguousarray(model.S), ties or Ties(None)
+        inverse = np.empty((0, 0)) if ties.weight is not None else _inverse(S, _WELL_CONDITIONED[self.dtype.itemsize])
+        work = self.product_cost + (self.k if inverse.size == 0 else 4.0) * self.sweep_cost
         codes = self._new()
-        small = (ties.lengths, pull, np.ascontiguousarray(model.S))
-        self._with_X(_kernels().solve_rows, work, (ties.pull, ties.weight, codes), *small, last=(_TRANSFORM_SWEEPS,))
+        self._with_X(_kernels().solve_rows, work, (ties.pull, ties.weight, codes), ties.lengths, M, S, inverse)
         return codes
 
     def residual2(self, Vt: Array) -> float:
@@ -308,6 +307,18 @@ def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
 def triangle_residual2(R: Array, m: int) -> float:
     """||XX' - UU'||^2 as ``||R_x R_x' - R_u R_u'||^2``, [X U] = QR: large numbers cancel before they are squared."""
     return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
+
+
+def _inverse(S: Array, well_conditioned: float) -> Array:
+    """The inverse of a curvature, or no numbers where rounding would spoil it; units of components do not matter."""
+    units = np.sqrt(S.diagonal())
+    if not units.min() > 0:
+        return np.empty((0, 0))
+    values, vectors = np.linalg.eigh(S / units / units[:, None])
+    if not values[0] > well_conditioned * values[-1]:
+        return np.empty((0, 0))
+    vectors /= units[:, None]
+    return (vectors / values) @ vectors.T
 
 
 def _kernels() -> Any:

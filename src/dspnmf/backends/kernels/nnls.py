@@ -1,4 +1,23 @@
-"""Transform: every row to its optimum under a convex model."""
+"""Transform: every row to its optimum under a convex model.
+
+A row's codes y >= 0 minimise ``1/2 y S y' - g y``. A guess of its face (the codes that are positive) is corrected by
+block principal pivoting (Kim & Park, SIAM Journal on Scientific Computing 33(6), 2011): solve for the codes on the face
+alone, exchange those that came out negative with those that should grow, until there are none. Where S is well
+conditioned, the first guess is where ``S^-1 g`` is positive (it is the answer where that is everywhere), and where few
+codes are zero, the slopes at these are solved for in place of the others. Where it is not, the guess comes from
+sweeps. Some rows are solved side by side, so that their Cholesky factors vectorise. A row that exchanges without
+progress goes to an active set that never goes uphill.
+
+========  =============  ===========================================================
+Gt, Yt    k x block      pull and codes of a block of rows, side by side
+Ct        k x block      what the rows' own curvature adds to the diagonal of S
+F         k x block      the faces
+C, y, z   ... x LANES    the same of those rows whose systems are solved together
+========  =============  ===========================================================
+
+Matrices and C have one entry more than there are codes: a code of its own, with which systems of several sizes are
+filled up.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +29,186 @@ from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, pull
 from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
 
+LANES = 16
+SWEEPS = 8  # where S^-1 is not to be trusted
+PATIENCE = 3  # exchanges without progress before a row goes to the active set
 SPARE = 8  # inner solves beyond 3 k after which an active set keeps the feasible point it has
-DEPENDENT = 1e150  # stands for an infinite pivot
+DEPENDENT = 1e-150  # stands for the inverse of an infinite pivot
+SINGULAR = 1e-13  # of a diagonal entry: what is left of it in a factor is rounding
+SLOPE = 1e-12  # of a row's pull: a slope below it is rounding
+NEGATIVE = 1e-13  # of a row's largest code: a code above minus that is zero
+
+
+@compiled
+def solve_lanes(S: Array, C: Array, members: NDArray[np.intp], size: int, L: Array, pivots: Array, z: Array) -> None:
+    """Cholesky solution of ``(S + diag(C_b))_FF z = z`` for all lanes b, in place; a dependent code gets (almost) 0.
+
+    F are the first `size` members of a lane; S and C have one more entry than there are codes, which fills lanes up.
+    """
+    lanes = z.shape[1]
+    sums = np.empty(lanes)
+    for p in range(size):
+        for q in range(p + 1):
+            for b in range(lanes):
+                sums[b] = S[members[p, b], members[q, b]]
+            if p == q:
+                for b in range(lanes):
+                    sums[b] += C[members[p, b], b]
+                    pivots[p, b] = SINGULAR * sums[b]
+            c = 0
+            while c + 4 <= q:
+                for b in range(lanes):
+                    sums[b] -= (
+                        L[p, c, b] * L[q, c, b]
+                        + L[p, c + 1, b] * L[q, c + 1, b]
+                        + L[p, c + 2, b] * L[q, c + 2, b]
+                        + L[p, c + 3, b] * L[q, c + 3, b]
+                    )
+                c += 4
+            while c < q:
+                for b in range(lanes):
+                    sums[b] -= L[p, c, b] * L[q, c, b]
+                c += 1
+            if p > q:
+                for b in range(lanes):
+                    L[p, q, b] = sums[b] * pivots[q, b]
+            else:
+                for b in range(lanes):
+                    pivots[p, b] = 1 / np.sqrt(sums[b]) if sums[b] > pivots[p, b] else DEPENDENT
+    for p in range(size):
+        for c in range(p):
+            for b in range(lanes):
+                z[p, b] -= L[p, c, b] * z[c, b]
+        for b in range(lanes):
+            z[p, b] *= pivots[p, b]
+    for p in range(size - 1, -1, -1):
+        for b in range(lanes):
+            z[p, b] *= pivots[p, b]
+        for c in range(p):
+            for b in range(lanes):
+                z[c, b] -= L[p, c, b] * z[p, b]
+
+
+@compiled
+def solve_group(
+    T: Array, C: Array, R: Array, F: NDArray[np.bool_], here: NDArray[np.intp], zeros: bool, size: int,
+    members: NDArray[np.intp], L: Array, pivots: Array, z: Array, y: Array, r: Array,
+) -> None:  # fmt: skip
+    """Solve ``T y = R`` on the faces of the columns `here` (off them if `zeros`); y is 0 elsewhere, r = T y."""
+    k, lanes = F.shape[0], z.shape[1]
+    for b in range(lanes):
+        p = 0
+        if b < here.size:
+            for a in range(k):
+                if F[a, here[b]] != zeros:
+                    members[p, b], z[p, b] = a, R[a, here[b]]
+                    p += 1
+        for rest in range(p, size):
+            members[rest, b], z[rest, b] = k, 0.0
+    solve_lanes(T, C, members, size, L, pivots, z)
+    y[:] = 0
+    for p in range(size):
+        for b in range(lanes):
+            y[members[p, b], b] = z[p, b]
+    np.dot(T, y, r)
+
+
+@compiled
+def sort_by_size(
+    F: NDArray[np.bool_], left: NDArray[np.intp], count: int, inverted: bool, keys: NDArray[np.intp]
+) -> None:
+    """Sort the first `count` of `left` (columns of F) by the size of their systems, kept in `keys`.
+
+    Those of which the codes at zero are solved for (`inverted`, where they are fewer) come last, with k + 1 more.
+    """
+    k = F.shape[0]
+    begin, order = np.zeros(2 * k + 3, np.int64), left[:count].copy()
+    for i in range(count):
+        size = 0
+        for a in range(k):
+            size += F[a, order[i]]
+        keys[order[i]] = 2 * k + 1 - size if inverted and 2 * size > k else size
+        begin[keys[order[i]] + 1] += 1
+    for key in range(2 * k + 2):
+        begin[key + 1] += begin[key]
+    for i in range(count):
+        key = keys[order[i]]
+        left[begin[key]] = order[i]
+        begin[key] += 1
+
+
+@compiled
+def exchange(
+    S: Array, inverse: Array, Gt: Array, Ht: Array, Ct: Array, Yt: Array, left: NDArray[np.intp], count: int,
+    inverted: bool, members: NDArray[np.intp], L: Array, pivots: Array,
+) -> int:  # fmt: skip
+    """Block principal pivoting for the first `count` columns of `left`, from the faces of Yt.
+
+    Solved columns of Yt are replaced. The others remain in `left`, their number is returned. Ht is ``-S^-1 Gt``, if
+    there is an inverse (`inverted`).
+    """
+    k, width, lanes = Yt.shape[0], Yt.shape[1], pivots.shape[1]
+    F, flip, keys = np.zeros((k, width), np.bool_), np.empty(k, np.bool_), np.empty(width, np.int64)
+    fewest, patience, steepest = np.full(width, k + 1), np.full(width, PATIENCE), np.zeros(width)
+    z, y, r, C = np.empty((k, lanes)), np.empty((k + 1, lanes)), np.empty((k + 1, lanes)), np.zeros((k + 1, lanes))
+    code, given_up = np.empty(k), 0
+    for i in range(count):
+        row = left[i]
+        for a in range(k):
+            curvature = S[a, a] + Ct[a, row]
+            F[a, row] = Yt[a, row] > 0 and curvature > 0
+            if curvature > 0:
+                steepest[row] = max(steepest[row], Gt[a, row] * Gt[a, row] / curvature)
+    hopeless = np.empty(count, np.int64)
+    while count > 0:
+        sort_by_size(F, left, count, inverted, keys)
+        first, kept = 0, 0
+        while first < count:
+            zeros, last = keys[left[first]] > k, min(first + lanes, count)
+            while keys[left[last - 1]] > k and not zeros:
+                last -= 1
+            here, first = left[first:last].copy(), last
+            T, R, size = (inverse, Ht, keys[here[-1]] - k - 1) if zeros else (S, Gt, keys[here[-1]])
+            for b in range(here.size):
+                for a in range(k):
+                    C[a, b] = Ct[a, here[b]]
+            solve_group(T, C, R, F, here, zeros, size, members, L, pivots, z, y, r)
+            for b in range(here.size):
+                row, largest, wrong = here[b], 0.0, 0
+                for a in range(k):
+                    rest = R[a, row] - r[a, b] - C[a, b] * y[a, b]
+                    code[a] = (-rest if zeros else y[a, b]) if F[a, row] else 0.0
+                    r[a, b] = -y[a, b] if zeros else rest  # along which the model falls
+                    largest = max(largest, abs(code[a]))
+                for a in range(k):
+                    if F[a, row]:
+                        flip[a] = code[a] < -NEGATIVE * largest
+                    else:
+                        least = SLOPE * SLOPE * steepest[row] * (S[a, a] + C[a, b])
+                        flip[a] = r[a, b] > 0 and r[a, b] * r[a, b] > least and S[a, a] + C[a, b] > 0
+                    wrong += flip[a]
+                if wrong == 0:
+                    for a in range(k):
+                        Yt[a, row] = max(code[a], 0.0)
+                    continue
+                patience[row] = PATIENCE if wrong < fewest[row] else patience[row] - 1
+                fewest[row] = min(fewest[row], wrong)
+                if patience[row] < 0:
+                    hopeless[given_up] = row
+                    given_up += 1
+                    continue
+                for a in range(k):
+                    F[a, row] = F[a, row] != flip[a]
+                left[kept] = row
+                kept += 1
+        count = kept
+    left[:given_up] = hopeless[:given_up]
+    return given_up
 
 
 @compiled
 def solve_free(S: Array, g: Array, members: NDArray[np.intp], size: int, L: Array, z: Array) -> None:
-    """Cholesky solution of ``S_FF z_F = g_F`` for the first `size` `members`; a dependent one gets (almost) 0."""
+    """As `solve_lanes`, for one row."""
     for p in range(size):
         a = members[p]
         for q in range(p + 1):
@@ -26,7 +218,7 @@ def solve_free(S: Array, g: Array, members: NDArray[np.intp], size: int, L: Arra
             if p > q:
                 L[p, q] = value / L[q, q]
             else:
-                L[p, p] = np.sqrt(value) if value > 1e-13 * S[a, a] else DEPENDENT
+                L[p, p] = np.sqrt(value) if value > SINGULAR * S[a, a] else 1 / DEPENDENT
     for p in range(size):
         value = g[members[p]]
         for c in range(p):
@@ -40,9 +232,12 @@ def solve_free(S: Array, g: Array, members: NDArray[np.intp], size: int, L: Arra
 
 
 @compiled
-def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array, z: Array, tolerance: float) -> None:
+def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array, z: Array) -> None:
     """Minimise ``1/2 y S y' - g y`` over y >= 0 from the feasible y, never uphill (Bro & de Jong 1997)."""
-    k = S.shape[0]
+    k, steepest = g.size, 0.0
+    for a in range(k):
+        if S[a, a] > 0:
+            steepest = max(steepest, abs(g[a]) / np.sqrt(S[a, a]))
     for _ in range(3 * k + SPARE):
         size = 0
         for a in range(k):
@@ -60,20 +255,25 @@ def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array
         if blocking >= 0:
             y[members[blocking]] = 0.0
             continue
-        best, entering = 0.0, -1
+        best, entering, largest = 0.0, -1, 0.0
         for a in range(k):
             if y[a] == 0 and S[a, a] > 0:
                 rise = g[a]
                 for c in range(k):
                     rise -= S[a, c] * y[c]
-                if rise * rise > best * S[a, a] and rise > tolerance * np.sqrt(S[a, a]):
-                    best, entering = rise * rise / S[a, a], a
+                if rise * rise > best * S[a, a] and rise > SLOPE * steepest * np.sqrt(S[a, a]):
+                    best, entering, largest = rise * rise / S[a, a], a, rise
         if entering < 0:
             return
-        rise = g[entering]
-        for c in range(k):
-            rise -= S[entering, c] * y[c]
-        y[entering] = rise / S[entering, entering]
+        y[entering] = largest / S[entering, entering]
+
+
+@compiled
+def widened(A: Array) -> Array:
+    """A with one more code, which has nothing to do with the others."""
+    wide = np.eye(len(A) + 1)
+    wide[:-1, :-1] = A
+    return wide
 
 
 @compiled
@@ -85,38 +285,57 @@ def solve_rows(
     kappa: Array,
     M: Array,
     S: Array,
+    inverse: Array,
     lo: int,
     hi: int,
     block: int,
-    sweeps: int,
 ) -> None:
-    """Non-negative least squares for every row: sweeps from zero, then an exact active set.
+    """Non-negative least squares for every row.
 
-    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None.
+    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. `inverse` is that of S, or has no
+    entries where that is not to be trusted.
     """
-    k = S.shape[0]
-    Gt, Yt, rest = np.empty((k, block)), np.empty((k, block)), np.empty(block)
-    G, L, z, C = np.empty((block, k), out.dtype), np.empty((k, k)), np.empty(k), S.copy()
-    y, g, members = np.empty(k), np.empty(k), np.empty(k, np.int64)
-    inverse = inverse_diagonal(S, 1e-30)
+    k, inverted = S.shape[0], inverse.size > 0
+    wide, wide_inverse, steps = widened(S), widened(inverse), inverse_diagonal(S, 1e-30)
+    Gt, Yt, Ht, Ct = np.zeros((k, block)), np.zeros((k, block)), np.zeros((k, block)), np.zeros((k, block))
+    G, left, rest = np.empty((block, k), out.dtype), np.empty(block, np.int64), np.empty(block)
+    members, L, pivots = np.empty((k, LANES), np.int64), np.empty((k, k, LANES)), np.empty((k, LANES))
+    y, g, z, own, one = np.empty(k), np.empty(k), np.empty(k), S.copy(), np.empty(k, np.int64)
+    factor = np.empty((k, k))
     for i in range(lo, hi, block):
-        j = min(i + block, hi)
-        pull(X, M, i, j, G[: j - i])
-        for b in range(j - i):
+        width, count = min(block, hi - i), 0
+        pull(X, M, i, i + width, G[:width])
+        for b in range(width):
             for a in range(k):
-                Gt[a, b], Yt[a, b] = G[b, a], 0.0
+                Gt[a, b] = G[b, a]
         if E is not None:
-            add_transposed(E, i, j - i, Gt)
-        for _ in range(sweeps):
-            sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, j - i)
-        for b in range(j - i):
-            size = 0.0
+            add_transposed(E, i, width, Gt)
+        if delta is not None:
+            for b in range(width):
+                for a in range(k):
+                    Ct[a, b] = delta[i + b] * kappa[a]
+        if inverted:
+            np.dot(inverse, Gt, Yt)
+        else:
+            Yt[:] = 0
+            for _ in range(SWEEPS):
+                sweep(Yt, Gt, S, steps, delta, kappa, i, rest, width)
+        for b in range(width):
+            positive = inverted
             for a in range(k):
-                y[a], g[a] = Yt[a, b], Gt[a, b]
-                if delta is not None:
-                    C[a, a] = S[a, a] + delta[i + b] * kappa[a]
-                if C[a, a] > 0:
-                    size = max(size, abs(g[a]) / np.sqrt(C[a, a]))
-            active_set(C, g, y, members, L, z, 1e-12 * size)
+                positive = positive and Yt[a, b] > 0
+            if not positive:
+                left[count] = b
+                count += 1
+                for a in range(k):
+                    Ht[a, b], Yt[a, b] = -Yt[a, b], max(Yt[a, b], 0.0)
+        count = exchange(wide, wide_inverse, Gt, Ht, Ct, Yt, left, count, inverted, members, L, pivots)
+        for b in left[:count]:
             for a in range(k):
-                out[i + b, a] = y[a]
+                y[a], g[a], own[a, a] = Yt[a, b], Gt[a, b], S[a, a] + Ct[a, b]
+            active_set(own, g, y, one, factor, z)
+            for a in range(k):
+                Yt[a, b] = y[a]
+        for b in range(width):
+            for a in range(k):
+                out[i + b, a] = Yt[a, b]
