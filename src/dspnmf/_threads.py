@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 
 _WORTH_A_THREAD = 6e6  # floating-point operations below which handing work over costs more than doing it
 _PIECE = 4e8  # operations after which a thread returns to Python: some tenths of a second at most
+_WORTH_THEIR_THREADS = 3  # items for every thread that are better done each on one thread
 _lock = threading.RLock()
 _here = threading.local()  # .alone: whether this thread starts no others; .caller: events of the one it works for
 _state: dict[str, Any] = {"controller": None, "limit": None, "users": 0, "threads": 1, "pool": None, "size": 0}
@@ -90,20 +91,49 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
     Every thread works through the pieces of one part. Between two pieces the main thread can be interrupted; an
     interrupt or an error anywhere stops all threads, and leaves here when the last of them has finished its piece.
     """
-    blocks = -(-n // block)
-    threads = _state["threads"] if _state["users"] and not getattr(_here, "alone", False) else 1
+    blocks, threads = -(-n // block), _allowed()
     parts = max(1, min(threads, blocks, int(operations / _WORTH_A_THREAD) + 1))
     each = max(1, min(blocks // parts, round(operations / parts / _PIECE)))
     pieces = parts * each
     if pieces == 1:
         return task(0, n)
-    cuts = [min(n, block * (blocks * piece // pieces)) for piece in range(pieces)] + [n]
+    return _added_up(task, [min(n, block * (blocks * piece // pieces)) for piece in range(pieces)] + [n], each)
+
+
+def dealt(task: Callable[[int, int], list[Result]], n: int) -> list[Result]:
+    """What ``task(lo, hi)`` returns for parts of ``range(n)``, one part a thread, in their order.
+
+    Every part is done on its thread alone. Where there are too few items for all threads, there is one part, and these
+    may take part in it.
+    """
+    threads = _allowed()
+    if threads == 1 or n < _WORTH_THEIR_THREADS * threads:
+        return task(0, n)
+
+    def part(lo: int, hi: int) -> list[Result]:
+        with alone():
+            return task(lo, hi)
+
+    return _added_up(part, [n * thread // threads for thread in range(threads + 1)], 1)
+
+
+def _allowed() -> int:
+    """How many threads work may be split among here."""
+    return _state["threads"] if _state["users"] and not getattr(_here, "alone", False) else 1
+
+
+def _added_up(task: Callable[[int, int], Result], cuts: list[int], each: int) -> Result:
+    """The sum of ``task(lo, hi)`` over the pieces between cuts, `each` of them one after another on one thread."""
+    pieces, outer = len(cuts) - 1, getattr(_here, "caller", None)
     stop, begun = threading.Event(), threading.Event()
 
     def work(first: int) -> Any:
-        total, _here.caller = None, (begun, stop) if first else None
+        total = None
+        if first:
+            _here.caller = begun, stop
         try:
             for lo, hi in pairwise(cuts[first : first + each + 1]):
+                _check_going(outer)
                 if not stop.is_set():
                     total = added(total, task(lo, hi))
                     begun.set()
@@ -112,13 +142,24 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
             raise
         return total
 
-    others = [_pool(threads - 1).submit(work, first) for first in range(each, pieces, each)]
+    others = [_pool(_state["threads"] - 1).submit(work, first) for first in range(each, pieces, each)]
     try:
-        return reduce(added, (other.result() for other in others), work(0))
+        total = work(0)
+        wait(others)
+        failed = [error for error in (other.exception() for other in others) if error]
+        if failed:  # those that were only told to stop are not the reason
+            raise next((error for error in failed if not isinstance(error, CancelledError)), failed[0])
+        return reduce(added, (other.result() for other in others), total)
     finally:
         stop.set()
         begun.set()
         wait(others)
+
+
+def _check_going(caller: tuple[threading.Event, threading.Event] | None) -> None:
+    """An error where the thread that this one works for has been told to stop."""
+    if caller and caller[1].is_set():
+        raise CancelledError
 
 
 def compile_after_caller() -> None:
@@ -127,10 +168,8 @@ def compile_after_caller() -> None:
     Compiling takes seconds, and only the main thread can be interrupted in it.
     """
     if caller := getattr(_here, "caller", None):
-        begun, stop = caller
-        begun.wait()
-        if stop.is_set():
-            raise CancelledError
+        caller[0].wait()
+        _check_going(caller)
 
 
 def added(total: Any, part: Any) -> Any:

@@ -280,7 +280,7 @@ def test_a_lost_worker_does_not_lose_the_fit(
     expected, model = method(kind, max_iter=20), method(kind, max_iter=20)
     codes = expected.fit_transform(data())
 
-    def kill(_: Any, iteration: int, value: float) -> None:
+    def kill(_: Any, iteration: int, value: float, *start: int) -> None:
         if iteration == 12:
             kill_workers(mortal, killed)
 

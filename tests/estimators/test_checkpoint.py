@@ -29,7 +29,7 @@ def kill_at(iteration: int, monkeypatch: pytest.MonkeyPatch, times: int = 1) -> 
     """The fit ends in the middle of its `times`-th iteration of that number."""
     seen: list[int] = []
 
-    def log(_: Any, number: int, value: float) -> None:
+    def log(_: Any, number: int, value: float, *start: int) -> None:
         seen.extend([number] if number == iteration else [])
         if number == iteration and len(seen) == times:
             raise Killed

@@ -102,7 +102,7 @@ def _killed(name: str, path: Path) -> None:
     model, X = resumed(name)
     times, log = [getattr(model, "n_init", 1)], Factorization._log
 
-    def kill(_: Any, iteration: int, value: float) -> None:
+    def kill(_: Any, iteration: int, value: float, *start: int) -> None:
         times[0] -= iteration == 6
         if times[0] == 0:
             raise Killed

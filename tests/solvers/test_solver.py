@@ -20,6 +20,7 @@ from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Resolution, Stopping, iterate
 from dspnmf.solvers.newton_cg import NewtonCG
+from dspnmf.solvers.requests import answered
 
 MONOTONE = ("newton-cg", "hals", "mm")
 
@@ -155,7 +156,7 @@ def test_newton_direction_lowers_the_model() -> None:
     objective = objective_of(X)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     inner = NewtonCG()
-    d = inner(rows, objective.model(s), 1.0, *inner.effort(rows, objective, s))
+    (d,) = answered([inner(rows, objective.model(s), 1.0, *inner.effort(rows, objective, s))])
     D = rows._D
     assert objective.along(s, d)[0] < 0
     assert (U + D).min() >= 0
@@ -174,7 +175,7 @@ def test_conjugate_gradients_solve_the_model() -> None:
     objective = objective_of(X, 1e-4)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     model = objective.model(s)
-    NewtonCG(200)(rows, model, 1.0, rows.preconditioner(model, 1e-8))
+    answered([NewtonCG(200)(rows, model, 1.0, rows.preconditioner(model, 1e-8))])
     D = rows._D
     slope = U @ model.S - X @ model.M + D @ model.S + model.coupling * U @ (D.T @ U)
     assert (U + D).min() > 0

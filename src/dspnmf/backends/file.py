@@ -142,6 +142,10 @@ class FileRows(MemoryRows):
         super().__init__(untouched, k, scale, operators)
         self._data, self._reader, self._scratch = data, data.reader, data.scratch
 
+    def several(self, wanted: int) -> Sequence[Self]:
+        """One start at a time: arrays of the codes' shape may be as large as X."""
+        return [self]
+
     def _assembled(self, at: int, X: Array) -> Array:
         """A slab of X with the columns it was widened by, read-only as the kernels know X in memory."""
         parts = [self._part(name, at, X) for name in self._data.blocks]
@@ -172,21 +176,21 @@ class FileRows(MemoryRows):
             yield at, self._assembled(at, X)
             self._release_pages()
 
-    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: Arrays = ()) -> Any:
         def task(at: int, X: Array) -> Any:
-            here = (None if A is None else A[at : at + len(X)] for A in arrays)
+            here = (_of_rows(A, slice(at, at + len(X))) for A in arrays)
             result = kernel(self._assembled(at, X), *here, *small, 0, len(X), self._block, *last)
             self._release_pages()
             return result
 
         return self._reader.each(task, work)
 
-    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: Arrays = ()) -> Any:
         if self._scratch is None:
             return super()._spread(kernel, work, arrays, *small, last=last)
         block, total = self._block, None
         for group in self._groups():
-            here, n = [None if A is None else A[group] for A in arrays], group.stop - group.start
+            here, n = [_of_rows(A, group) for A in arrays], group.stop - group.start
 
             def task(lo: int, hi: int, here: Any = here) -> Any:
                 return kernel(*here, *small, lo, hi, block, *last)
@@ -197,6 +201,11 @@ class FileRows(MemoryRows):
     def _release_pages(self) -> None:
         if self._scratch is not None:
             self._scratch.release_pages()
+
+
+def _of_rows(A: Array | None, some: slice) -> Array | None:
+    """The part of an array that belongs to some rows; what several starts share has them in its second dimension."""
+    return None if A is None else A[:, some] if A.ndim == 3 else A[some]
 
 
 class FileCells:

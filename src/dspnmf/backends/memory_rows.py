@@ -5,13 +5,17 @@ Nothing here makes sparse X dense (a few rows at a time where residuals are want
 
 X is touched in two ways only: by a kernel (`_with_X`), and slab by slab (`_slabs`; in memory all of X is one). Arrays
 of the codes' shape come from `_new`. Rows whose X or codes lie in a file override these three.
+
+Rows of several starts (`several`) share X, and their codes are slices of common arrays, so that one reading of X serves
+all of them: what has the shape r x n x k below, and m x r k where pulls or sums of all starts stand side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +25,11 @@ from dspnmf._threads import spread
 from dspnmf._typing import Array, Matrix
 from dspnmf.backends.norms import read_only
 from dspnmf.backends.operators import Operators
-from dspnmf.backends.protocol import ConjugateGradientRows, MultiplicativeRows
+from dspnmf.backends.protocol import ConjugateGradientRows, MultiplicativeRows, Request
 from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
-Arrays = tuple[Any, ...]  # each has a row for every row of X, or is None
+Arrays = Sequence[Any]  # each has a row for every row of X, or is None
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
@@ -33,6 +37,9 @@ _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _RUN = 128  # rows whose products are added up in X's precision
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
 _WELL_CONDITIONED = {4: 1e-8, 8: 1e-5}  # eigenvalues, smallest over largest, of a curvature whose inverse is precise
+_MOST_STARTS = 16  # that share a reading of X: more are no faster
+_STARTS_BYTES = 2.0**28  # that the arrays of starts which share a reading may take, or as much as X
+_STARTS_ARRAYS = 8  # of the codes' shape, for every start
 
 
 class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
@@ -52,6 +59,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._U = self._D = np.empty((0, k), X.dtype)
         self._pending, self._known = 0.0, None
         self._newton: dict[str, Any] = {}
+        self._common: Mapping[str, Array] = {}  # arrays of several starts, of which this one has a slice
+        self._start = 0  # which
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
         self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, _RUN))
@@ -59,6 +68,27 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
         self.rounding = rounding_of_looks(self.dtype, stored * self.k)
+
+    def several(self, wanted: int) -> Sequence[Self]:
+        """Rows for up to `wanted` starts that share X; fewer where their codes would take more memory than X."""
+        each = _STARTS_ARRAYS * float(self.shape[0]) * self.k * self.dtype.itemsize
+        most = max(_STARTS_BYTES, self.product_cost / (2 * self.k) * self.dtype.itemsize) / each
+        size = int(min(wanted, _MOST_STARTS, most))
+        if size < 2 or self.completes:
+            return [self]
+        common = {name: np.zeros((size, self.shape[0], self.k), self.dtype) for name in ("U", "D", "g", "z")}
+        made = [copy(self) for _ in range(size)]
+        for start, rows in enumerate(made):
+            rows._common, rows._start, rows._newton = common, start, {}
+            rows._U, rows._D = common["U"][start], common["D"][start]
+        return made
+
+    def together(self, requests: Sequence[Request]) -> list[Any]:
+        """Look at X once for all starts."""
+        kinds: dict[str, Callable[..., list[Any]]]
+        kinds = {"look": self._looks, "face": self._faces, "combine": self._combined}
+        joint = kinds[requests[0].name]
+        return joint([request.rows for request in requests], *zip(*(r.arguments for r in requests), strict=True))
 
     def draw(self, start: RandomCodes) -> Array:
         """Codes drawn at random, a group at a time."""
@@ -92,8 +122,11 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         return U
 
     def begin(self, codes: Array) -> None:
-        """Start from these codes (n x k, C order, X's dtype); they are changed in place."""
-        self._U = codes
+        """Start from these codes (n x k, C order, X's dtype); they are changed in place, or copied to a slice."""
+        if self._common:
+            self._U[:] = codes
+        else:
+            self._U = codes
         self._pending, self._known = 0.0, None
         if self._D.shape != codes.shape:
             self._D = self._new()
@@ -132,33 +165,54 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def look(self, model: RowModel, sweeps: int, stretch: float = 1.0) -> Sums:
         """Sweeps by the compiled loops, block by block."""
-        PD, UD, DD, first, last = self.swept(model, sweeps, stretch)
-        return Sums(PD, UD, DD, *self._along(), (last / first) ** 0.5 if first > 0 else 0.0)
+        return self._looks([self], [model], [sweeps], [stretch])[0]
 
     def swept(self, model: RowModel, sweeps: int, stretch: float) -> tuple[Array, Array, Array, float, float]:
         """The work of `look`: X'D, U'D, D'D, and the squared changes of the first and of the last sweep."""
-        S, M, extra, delta, kappa = self._cast(model)
-        work = 2 * self.product_cost + sweeps * self.sweep_cost
-        arrays = (extra, delta, self._U, self._D)
-        total = self._with_X(_kernels().look, work, arrays, kappa, self._pending, M, S, last=(sweeps, stretch))
-        self._pending = 0.0
-        PD, UD, DD, first, last = total
-        return PD / self.scale, UD, DD, float(first), float(last)
+        return self._swept([self], [model], [sweeps], [stretch])[0]
+
+    def _looks(self, starts: Starts, models: Models, sweeps: Sequence[int], stretch: Sequence[float]) -> list[Sums]:
+        """`look` for several starts."""
+        return [
+            Sums(PD, UD, DD, *rows._along(), (last / first) ** 0.5 if first > 0 else 0.0)
+            for rows, (PD, UD, DD, first, last) in zip(
+                starts, self._swept(starts, models, sweeps, stretch), strict=True
+            )
+        ]
+
+    def _swept(
+        self, starts: Starts, models: Models, sweeps: Sequence[int], stretch: Sequence[float]
+    ) -> list[tuple[Array, Array, Array, float, float]]:
+        S, M, extra, delta, kappa, pending = _cast(starts, models)
+        work = 2 * len(starts) * self.product_cost + sum(sweeps) * self.sweep_cost
+        arrays, which = (extra, delta, *_stacked(starts, "U", "D")), _numbers(starts)
+        last = np.array(sweeps, np.intp), np.array(stretch, np.float64)
+        total = self._with_X(_kernels().look, work, arrays, kappa, pending, M, S, which, last=last)
+        PD, *rest = total
+        return list(zip(self._apart(PD, len(starts)), *rest, strict=True))
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -------------------------------
 
     def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Array]:
         """First pass, which also leaves half the gradient g."""
-        if not self._newton:
-            self._newton = {name: self._new() for name in ("g", "z", "r", "u", "p", "q")}
-            self._newton["free"] = self._new(np.bool_)
-        S, M, extra, delta, kappa = self._cast(model)
-        work = self.product_cost + sweeps * self.sweep_cost
-        arrays = (extra, delta, self._U, self._D, self._newton["g"])
-        total = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
-        self._pending = 0.0
-        slope, UD, DD, *of_A, DA = total
-        return Slope(slope, UD, DD, self._operators.between(self._D, self._D)), Slope(*of_A), DA
+        return self._faces([self], [model], [sweeps])[0]
+
+    def _faces(self, starts: Starts, models: Models, sweeps: Sequence[int]) -> list[tuple[Slope, Slope, Array]]:
+        """`face` for several starts."""
+        for rows in starts:
+            if not rows._newton:
+                own = {name: rows._new() for name in ("r", "u", "p", "q")}
+                rows._newton = {name: rows._common_array(name) for name in ("g", "z")} | own
+                rows._newton["free"] = rows._new(np.bool_)
+        S, M, extra, delta, kappa, pending = _cast(starts, models)
+        work = len(starts) * self.product_cost + sum(sweeps) * self.sweep_cost
+        arrays, which = (extra, delta, *_stacked(starts, "U", "D", "g")), _numbers(starts)
+        last = (np.array(sweeps, np.intp),)
+        total = self._with_X(_kernels().face, work, arrays, kappa, pending, M, S, which, last=last)
+        return [
+            (Slope(slope, UD, DD, rows._operators.between(rows._D, rows._D)), Slope(*of_A), DA)
+            for rows, slope, UD, DD, *of_A, DA in zip(starts, *total, strict=True)
+        ]
 
     def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
         """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
@@ -185,9 +239,15 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def combine(self, tau: float, stretch: float = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
-        arrays = (self._U, self._D, self._newton["z"])
-        PD, UD, DD = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
-        return Sums(PD / self.scale, UD, DD, *self._along())
+        return self._combined([self], [tau], [stretch])[0]
+
+    def _combined(self, starts: Starts, tau: Sequence[float], stretch: Sequence[float]) -> list[Sums]:
+        """`combine` for several starts."""
+        small = np.array(tau, np.float64), np.array(stretch, np.float64), self.shape[1], _numbers(starts)
+        work = len(starts) * self.product_cost
+        PD, *rest = self._with_X(_kernels().combine, work, _stacked(starts, "U", "D", "z"), *small)
+        each = zip(starts, self._apart(PD, len(starts)), *rest, strict=True)
+        return [Sums(PD, UD, DD, *rows._along()) for rows, PD, UD, DD in each]
 
     def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
@@ -261,15 +321,21 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
                 R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
         return R
 
-    def _cast(self, model: RowModel) -> tuple[Any, ...]:
-        """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
+    def _cast(self, model: RowModel) -> tuple[Array, Array, Array | None, Array | None, Array | None, float]:
+        """The model in X's precision: S, M, and what operators contribute at the codes; and the step to be taken."""
         if len(self._U) != self.shape[0]:  # the kernels do not check
             raise RuntimeError(f"Rows have codes for {len(self._U)} of {self.shape[0]} samples: call begin first.")
         if len(self._D) != self.shape[0]:  # released
             self._D = self._new()
         S, delta, kappa = self._operators.curvature(model)
         extra = self._operators.pull(model, self.codes) if model.pulls or model.curves else None
-        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
+        pending, self._pending = self._pending, 0.0
+        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa, pending
+
+    def _apart(self, PD: Array, r: int) -> Iterator[Array]:
+        """The sums X'D of every start, in the unit of X."""
+        for part in np.split(PD, r, axis=1):
+            yield np.ascontiguousarray(part) / self.scale
 
     def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """U'LD and D'LD for every operator."""
@@ -278,6 +344,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def _new(self, dtype: Any = None) -> Array:
         """An array of the codes' shape, zeros."""
         return np.zeros((self.shape[0], self.k), dtype or self.dtype)
+
+    def _common_array(self, name: str) -> Array:
+        """An array that all starts share, or one of its own."""
+        return self._common[name][self._start] if self._common else self._new()
 
     def _groups(self) -> Iterator[slice]:
         """All rows, a group at a time."""
@@ -288,15 +358,54 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """Rows of X in their order: the number of the first one, and as many as are at hand at once."""
         yield 0, self._X
 
-    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+    def _with_X(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: Arrays = ()) -> Any:
         """Run a kernel on X and on arrays with a row for each of X's; what it returns, added up."""
         slow = _SPARSE_COST if sparse.issparse(self._X) else 1.0
         return self._spread(kernel, slow * work, (self._source, *arrays), *small, last=last)
 
-    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: tuple[float, ...] = ()) -> Any:
+    def _spread(self, kernel: Any, work: float, arrays: Arrays, *small: Any, last: Arrays = ()) -> Any:
         """Run a kernel on all rows, split among the threads; what it returns, added up."""
         block = self._block
         return spread(lambda lo, hi: kernel(*arrays, *small, lo, hi, block, *last), self.shape[0], work, block)
+
+
+Starts = Sequence[MemoryRows]  # that share X
+Models = Sequence[RowModel]
+
+
+def _cast(starts: Starts, models: Models) -> list[Any]:
+    """The models of several starts as kernels take them (`MemoryRows._cast`), and the steps to be taken."""
+    S, M, extra, delta, kappa, pending = zip(
+        *(rows._cast(m) for rows, m in zip(starts, models, strict=True)), strict=True
+    )
+    return [
+        np.stack(S),
+        M[0] if len(M) == 1 else np.hstack(M),
+        _stack(extra),
+        delta[0],
+        _stack(kappa),
+        np.array(pending, np.float64),
+    ]
+
+
+def _stack(parts: Sequence[Array | None]) -> Array | None:
+    """An array for every start in one, without a copy where there is one start; None where they have none."""
+    if parts[0] is None:
+        return None
+    return parts[0][None] if len(parts) == 1 else np.stack([part for part in parts if part is not None])
+
+
+def _stacked(starts: Starts, *names: str) -> list[Array]:
+    """Arrays r x n x k of all starts that share X; of a single one without the others."""
+    if len(starts) > 1:
+        return [starts[0]._common[name] for name in names]
+    own = {"U": starts[0]._U, "D": starts[0]._D, **starts[0]._newton}
+    return [own[name][None] for name in names]
+
+
+def _numbers(starts: Starts) -> NDArray[np.intp]:
+    """Which part of what `_stacked` returns belongs to each start."""
+    return np.array([rows._start if len(starts) > 1 else 0 for rows in starts], np.intp)
 
 
 def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:

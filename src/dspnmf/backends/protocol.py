@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,23 @@ Capability = Literal[
     "batches",  # partial_fit
     "whole matrix",  # X is an array in memory: methods that are not written for rows
 ]
+
+
+class Request(NamedTuple):
+    """A look at X that a start asks for: a method of its rows, and all that this takes."""
+
+    method: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    @property
+    def rows(self) -> Any:
+        """The rows that are asked."""
+        return self.method.__self__  # type: ignore[attr-defined]  # it is bound
+
+    @property
+    def name(self) -> str:
+        """Of the method."""
+        return self.method.__name__
 
 
 class Rows(Protocol):
@@ -82,6 +99,16 @@ class Rows(Protocol):
 
     def release(self) -> None:
         """Free the memory that only a descent needs."""
+
+    # -- several starts
+
+    def several(self, wanted: int) -> Sequence[Self]:
+        """Rows for as many of the `wanted` starts as share their looks at X; itself where none do."""
+        return [self]
+
+    def together(self, requests: Sequence[Request]) -> list[Any]:
+        """The answers to requests of one kind by starts that share X (`several`)."""
+        return [request.method(*request.arguments) for request in requests]
 
     # -- one look at every row
 

@@ -13,7 +13,7 @@ A method says what it minimises in `problem`; everything else here serves all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +39,9 @@ from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Stopping, Update, iterate
+from dspnmf.solvers.loop import Resolution, Stopping, Update, iteration
 from dspnmf.solvers.newton_cg import NewtonCG
+from dspnmf.solvers.requests import Requests, together
 
 RULES = {
     "mm": multiplicative.guaranteed,
@@ -279,53 +280,72 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         return rows.scaled(U, float(rows.dtype.type(factor))), Vt / factor
 
     def _best_run(self, X: ArrayLike, problem: Problem, given: Start, root: Any, keeper: Checkpoint) -> Run:
-        """The best of `n_init` descents, from the beginning or from where a killed fit stood."""
-        rows, point = problem.rows, keeper.load(problem.rows)
+        """The best of `n_init` descents, from the beginning or from where a killed fit stood.
+
+        Starts look at X together as far as rows can do that; with a checkpoint one descends after the other.
+        """
+        rows, point, wanted = problem.rows, keeper.load(problem.rows), int(getattr(self, "n_init", 1))
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        for start_number in range(point.start if point else 0, int(getattr(self, "n_init", 1))):
-            context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
-            context.call_on_fit_task_begin(estimator=self, X=X)
-            update = self._update(problem)
-            rows.restart()
-            if point is None:
-                codes, Vt = self._start(problem, given, rng)
-                rows.begin(codes)
-                value, s = update.begin(rows, problem.objective, Vt)
-                point = Point(start_number, s, [value], {}, rng.get_state(), best)
-            else:
-                update.restore(point.memory)
-            run = self._descend(X, problem, update, context, keeper, point)
-            context.call_on_fit_task_end(estimator=self, X=X)
-            best, point = run.better(best, rows.small), None
+        at, apart = point.start if point else 0, keeper.path is not None or not self._update(problem).shares
+        while at < wanted:
+            mine = rows.several(1 if apart else wanted - at)
+            starts = [
+                self._begun(problem._replace(rows=own), given, rng, at + i, best, point) for i, own in enumerate(mine)
+            ]
+            for run in self._descend(X, starts, root, keeper):
+                best = run.better(best, rows.small)
+            if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
+                best = best._replace(codes=rows.restore_codes(rows.save_codes(best.codes)))
+            at, point = at + len(mine), None
         assert best is not None
         rows.begin(best.codes)
         return best
 
-    def _descend(
-        self, X: ArrayLike, problem: Problem, update: Update, context: Any, keeper: Checkpoint, point: Point
-    ) -> Run:
-        """Iterate until converged, out of iterations, or stopped by a callback."""
-        rows, objective = problem.rows, problem.objective
-        done = Stopping(self.tol, Resolution(objective.size, rows.rounding))
-        s, history, converged, stop = point.state, point.history, False, False
-        steps = iterate(rows, objective, update, history[-1], s)
-        next(steps)
-        for iteration in range(len(history), self.max_iter + 1):
-            task = context.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, X=X)
-            value, s = next(steps)
-            history.append(value)
-            self._log(iteration, problem.for_user(value))
-            converged = done(history) or 0 < value <= _NOTHING * history[0]
-            stop = task.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                reconstruction_attributes=lambda s=s: self._fitted(problem, Run(rows.codes, s, history, False)),
-            )
-            if converged or stop or iteration == self.max_iter:
-                break
-            keeper.save(rows, point._replace(state=s, memory=update.memory))
-        return Run(rows.codes, s, history, converged or bool(stop))
+    def _begun(
+        self, problem: Problem, given: Start, rng: np.random.RandomState, number: int, best: Run | None,
+        point: Point | None,
+    ) -> Descending:  # fmt: skip
+        """A start at its beginning, or where a killed fit stood."""
+        update, rows = self._update(problem), problem.rows
+        named = (number,) if getattr(self, "n_init", 1) > 1 else ()
+        rows.restart()
+        if point is not None:
+            update.restore(point.memory)
+            return Descending(problem, update, point, point.state, named)
+        codes, Vt = self._start(problem, given, rng)
+        rows.begin(codes)
+        value, s = update.begin(rows, problem.objective, Vt)
+        return Descending(problem, update, Point(number, s, [value], {}, rng.get_state(), best), s, named)
+
+    def _descend(self, X: ArrayLike, starts: Sequence[Descending], root: Any, keeper: Checkpoint) -> list[Run]:
+        """Iterate, all starts together, each until converged, out of iterations, or stopped by a callback."""
+        problem = starts[0].problem
+        done = Stopping(self.tol, Resolution(problem.objective.size, problem.rows.rounding))
+        for start in starts:
+            start.context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
+            start.context.call_on_fit_task_begin(estimator=self, X=X)
+        going = [start for start in starts if len(start.history) <= self.max_iter]
+        while going:
+            tasks = [start.context.subcontext(task_name="iteration") for start in going]
+            for task in tasks:
+                task.call_on_fit_task_begin(estimator=self, X=X)
+            reached = together([start.iteration() for start in going])
+            for start, task, (value, s) in zip(going, tasks, reached, strict=True):
+                start.state = s
+                start.history.append(value)
+                self._log(len(start.history) - 1, problem.for_user(value), *start.named)
+                stop = task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    reconstruction_attributes=lambda start=start: self._fitted(start.problem, start.run),
+                )
+                start.converged = bool(stop) or done(start.history) or 0 < value <= _NOTHING * start.history[0]
+                if start.converged or len(start.history) > self.max_iter:
+                    start.context.call_on_fit_task_end(estimator=self, X=X)
+                else:
+                    keeper.save(start.problem.rows, start.point)
+            going = [start for start in going if not start.converged and len(start.history) <= self.max_iter]
+        return [start.run for start in starts]
 
     def _settle(self, problem: Problem, run: Run) -> Run:
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
@@ -344,10 +364,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         rows.begin(run.codes)
         return run
 
-    def _log(self, iteration: int, value: float) -> None:
-        """Progress for `verbose` (every `verbose`-th iteration)."""
+    def _log(self, iteration: int, value: float, *start: int) -> None:
+        """Progress for `verbose` (every `verbose`-th iteration); of which start, where there are several."""
         if self.verbose and iteration % int(self.verbose) == 0:
-            log_line(f"iteration {iteration}: objective {value:.6e}")
+            which = "".join(f"start {number}, " for number in start)
+            log_line(f"{which}iteration {iteration}: objective {value:.6e}")
 
     def _finished(self, problem: Problem, run: Run) -> tuple[dict[str, Any], Rows, Codes]:
         """Fitted attributes, and the rows and codes that go to the user."""
@@ -386,6 +407,38 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
+
+
+@dataclass
+class Descending:
+    """One of the starts of a fit, on its way."""
+
+    problem: Problem  # with the rows of this start
+    update: Update
+    first: Point  # where it began, or went on after the fit was killed
+    state: State
+    named: tuple[int, ...]  # its number, where there are several
+    context: Any = None  # for callbacks
+    converged: bool = False
+
+    @property
+    def history(self) -> list[float]:
+        """The objective at the beginning and after every iteration."""
+        return self.first.history
+
+    @property
+    def point(self) -> Point:
+        """Where it stands, for a checkpoint."""
+        return self.first._replace(state=self.state, memory=self.update.memory)
+
+    @property
+    def run(self) -> Run:
+        """What it has come to."""
+        return Run(self.problem.rows.codes, self.state, self.history, self.converged)
+
+    def iteration(self) -> Requests[tuple[float, State]]:
+        """The next iteration, with its requests for looks at X."""
+        return iteration(self.problem.rows, self.problem.objective, self.update, self.state)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from dspnmf.objective.state import State
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Resolution, Update
 from dspnmf.solvers.newton_cg import NewtonCG
+from dspnmf.solvers.requests import Requests, ask, repeat
 
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 
@@ -37,6 +38,7 @@ InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 class Descent(Update):
     """Steps 1 to 5, with an inner solver."""
 
+    shares = True
     inner: InnerSolver
     stretch: float = 1.0
     value: float = 0.0  # the objective
@@ -63,18 +65,20 @@ class Descent(Update):
         """The sums were made anew; the objective is `value`."""
         self.value, self.drift = max(value, 0.0), 0.0
 
-    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+    def requests(self, rows: Rows, objective: Objective, s: State) -> Requests[tuple[float, State]]:
         """One iteration that never goes up."""
         inner = self.inner
 
-        def work(Vt: SmallArray, P: SmallArray, Q: SmallArray, *effort: Scalar) -> tuple[SmallArray, ...]:
+        def work(Vt: SmallArray, P: SmallArray, Q: SmallArray, *effort: Scalar) -> Requests[tuple[SmallArray, ...]]:
             here = replace(s, Vt=Vt, P=P, Q=Q)
-            return self._step(rows, objective, here, inner(rows, objective.model(here), *effort))
+            d = yield from inner(rows, objective.model(here), *effort)
+            return self._step(rows, objective, here, d)
 
         effort = (self.stretch, *inner.effort(rows, objective, s))
-        t, reach, value, new = self._taken(rows, objective, s, rows.small.repeated(self, work, s.Vt, s.P, s.Q, *effort))
+        left = yield from repeat(rows.small, self, work, s.Vt, s.P, s.Q, *effort)
+        t, reach, value, new = self._taken(rows, objective, s, left)
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
-            left = self._step(rows, objective, s, rows.look(objective.model(s), sweeps=2))
+            left = self._step(rows, objective, s, (yield from ask(rows.look, objective.model(s), 2, 1.0)))
             t, reach, value, new = self._taken(rows, objective, s, left)
         self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
         return value, new

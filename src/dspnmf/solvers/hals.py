@@ -11,6 +11,7 @@ from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import RowModel, Sums
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
+from dspnmf.solvers.requests import Requests, ask
 
 ITERATION_COST = 5e7  # operations' worth of everything that does not grow with X
 MOST = 20  # sweeps of a look
@@ -48,9 +49,9 @@ class Hals:
         self.worthwhile = WORTHWHILE[objective.coupled]
         return (self.sweeps or self.now,)
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, sweeps: Scalar) -> Sums:
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, sweeps: Scalar) -> Requests[Sums]:
         """One look."""
-        return rows.look(model, sweeps, stretch)
+        return (yield from ask(rows.look, model, sweeps, stretch))
 
     def adapt(self, settled: float) -> None:
         """One sweep more where the last one was worthwhile, one less where not."""

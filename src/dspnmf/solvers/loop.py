@@ -16,6 +16,7 @@ from dspnmf._typing import SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
+from dspnmf.solvers.requests import Requests, answered
 
 _FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
 _LONG = 32  # iterations over which a change that cannot be told from rounding is none
@@ -23,9 +24,10 @@ _EVERY = 8  # iterations after which making sums anew costs little against them
 
 
 class Update:
-    """One iteration: new codes in the rows, new small arrays out. Subclasses say how (`__call__`)."""
+    """One iteration: new codes in the rows, new small arrays out. Subclasses say how (`__call__` or `requests`)."""
 
     resumable = True  # whether `memory` holds all that the next iteration needs in addition to codes and state
+    shares = False  # whether several starts share looks at X: then `requests` asks for them
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
@@ -35,7 +37,12 @@ class Update:
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """Advance by one iteration; the objective there, and the state."""
-        raise NotImplementedError
+        return answered([self.requests(rows, objective, s)])[0]
+
+    def requests(self, rows: Rows, objective: Objective, s: State) -> Requests[tuple[float, State]]:
+        """The same for one of several starts, which asks for its looks at X if it `shares` them."""
+        yield from ()
+        return self(rows, objective, s)
 
     def renewed(self, value: float) -> None:
         """The sums were made anew; the objective is `value`."""
@@ -52,16 +59,25 @@ class Update:
 def iterate(rows: Rows, objective: Objective, update: Update, value: float, s: State) -> Iterator[tuple[float, State]]:
     """Yield objective and state as they are and after every iteration, for ever: the observer decides when to stop.
 
-    Rows with missing cells complete them after every iteration; the sums are then made anew.
+    Several starts at once are advanced by `iteration`.
     """
     while True:
         yield value, s
-        value, s = update(rows, objective, s)
-        norms = rows.refresh(s.Vt)
-        if norms is not None:
-            s = replace(s.with_sums(*rows.sums()), norms=norms)
-            (value,) = rows.small.fetch([objective.value(s)])
-            update.renewed(value)
+        ((value, s),) = answered([iteration(rows, objective, update, s)])
+
+
+def iteration(rows: Rows, objective: Objective, update: Update, s: State) -> Requests[tuple[float, State]]:
+    """One iteration of one start, with its requests for looks at X; objective and state after it.
+
+    Rows with missing cells complete them after every iteration; the sums are then made anew.
+    """
+    value, s = yield from update.requests(rows, objective, s)
+    norms = rows.refresh(s.Vt)
+    if norms is not None:
+        s = replace(s.with_sums(*rows.sums()), norms=norms)
+        (value,) = rows.small.fetch([objective.value(s)])
+        update.renewed(value)
+    return value, s
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dspnmf.backends.small_arrays import Small, as_matrix, dot
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import ITERATION_COST
+from dspnmf.solvers.requests import Requests, ask
 
 
 @dataclass
@@ -35,10 +36,10 @@ class NewtonCG:
         rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
         return (rows.preconditioner(objective.model(s), float(np.finfo(rows.dtype).eps) ** 0.5),)
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, inverse: SmallArray) -> Sums:
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, inverse: SmallArray) -> Requests[Sums]:
         """Two looks at X, and the steps between them without it."""
         rows = cast(ConjugateGradientRows, rows)
-        D, A, DA = rows.face(model, sweeps=2)
+        D, A, DA = yield from ask(rows.face, model, 2)
         if model.curves:
             tau = sigma = _model_step(rows.small, D, model)
         else:
@@ -50,7 +51,8 @@ class NewtonCG:
         slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
         for j, K in model.curves.items():
             slope = slope + dot(DLz[j], as_matrix(K))
-        return rows.combine(_model_step(rows.small, z._replace(slope=slope), model), stretch)
+        step = _model_step(rows.small, z._replace(slope=slope), model)
+        return (yield from ask(rows.combine, step, stretch))
 
     def adapt(self, settled: float) -> None:
         """Two sweeps are enough."""

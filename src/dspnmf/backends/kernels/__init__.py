@@ -12,6 +12,9 @@ M         m x k    pull of the model, ``G = X M``
 S         k x k    curvature of the model, common to all rows
 ========  =======  ================================================================
 
+Kernels that read X (`look`, `face`, `combine`) serve r starts at once: `starts` says where each is along the first axis
+of U, D and g (r x n x k); S is r x k x k, and M has the pulls of all starts side by side (m x r k).
+
 Shapes and formulas are those of the solver (`dspnmf.solvers.loop`); what a kernel computes is said in its first line.
 
 numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` next to it.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
-from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
+from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonals, sweep
 
 
 @compiled
@@ -22,71 +22,90 @@ def face(
     D: Array,
     g: Array,
     kappa: Array,
-    t: float,
+    t: Array,
     M: Array,
     S: Array,
+    starts: NDArray[np.intp],
     lo: int,
     hi: int,
     block: int,
-    sweeps: int,
+    sweeps: NDArray[np.intp],
 ) -> Any:
     """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
 
     Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
     """
-    k = S.shape[0]
-    UD, DD, UA, AA, DA = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
-    square = np.empty((k, k), U.dtype)
-    Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
-    G, A = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    inverse, step, zero = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t), U.dtype.type(0)
-    slope, slope_A = 0.0, 0.0
+    r, k = S.shape[0], S.shape[1]
+    slope, slope_A, zero = np.zeros(r), np.zeros(r), U.dtype.type(0)
+    UD, DD, UA, AA, DA = np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape)
+    square, rest = np.empty((k, k), U.dtype), np.empty(block, U.dtype)
+    Gt, Yt, A = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty((block, k), U.dtype)
+    wide, inverse = np.empty((block, r * k), U.dtype), inverse_diagonals(S)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ub, Db, gb, Gb, Ab = U[i:j], D[i:j], g[i:j], G[:width], A[:width]
-        pull(X, M, i, j, Gb)
-        for b in range(width):
-            for a in range(k):
-                u = max(Ub[b, a] + step * Db[b, a], zero)
-                Ub[b, a] = u
-                Yt[a, b] = u
-                Gt[a, b] = Gb[b, a]
-        if E is not None:
-            add_transposed(E, i, width, Gt)
-        np.dot(Ub, S, gb)
-        for b in range(width):
-            for a in range(k):
-                gb[b, a] -= Gt[a, b]
-                if delta is not None:
-                    gb[b, a] += delta[i + b] * kappa[a] * Ub[b, a]
-        for _ in range(sweeps):
-            sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, width)
-        for b in range(width):
-            for a in range(k):
-                y = Yt[a, b]
-                Db[b, a] = y - Ub[b, a]
-                Ab[b, a] = Db[b, a] if y == 0 else zero
-                slope += gb[b, a] * Db[b, a]
-                slope_A += gb[b, a] * Ab[b, a]
-        add_gram(Ub, Db, square, UD)
-        add_gram(Db, Db, square, DD)
-        add_gram(Ub, Ab, square, UA)
-        add_gram(Ab, Ab, square, AA)
-        add_gram(Db, Ab, square, DA)
+        Ab = A[:width]
+        pull(X, M, i, j, wide[:width])
+        for q in range(r):
+            step, column = U.dtype.type(t[q]), q * k
+            Ub, Db, gb = U[starts[q]][i:j], D[starts[q]][i:j], g[starts[q]][i:j]
+            for b in range(width):
+                for a in range(k):
+                    u = max(Ub[b, a] + step * Db[b, a], zero)
+                    Ub[b, a] = u
+                    Yt[a, b] = u
+                    Gt[a, b] = wide[b, column + a]
+            if E is not None:
+                add_transposed(E[q], i, width, Gt)
+            np.dot(Ub, S[q], gb)
+            curve = None if kappa is None else kappa[q]
+            for b in range(width):
+                for a in range(k):
+                    gb[b, a] -= Gt[a, b]
+                    if delta is not None:
+                        gb[b, a] += delta[i + b] * curve[a] * Ub[b, a]
+            for _ in range(sweeps[q]):
+                sweep(Yt, Gt, S[q], inverse[q], delta, curve, i, rest, width)
+            for b in range(width):
+                for a in range(k):
+                    y = Yt[a, b]
+                    Db[b, a] = y - Ub[b, a]
+                    Ab[b, a] = Db[b, a] if y == 0 else zero
+            slope[q] += inner(gb, Db)
+            slope_A[q] += inner(gb, Ab)
+            add_gram(Ub, Db, square, UD[q])
+            add_gram(Db, Db, square, DD[q])
+            add_gram(Ub, Ab, square, UA[q])
+            add_gram(Ab, Ab, square, AA[q])
+            add_gram(Db, Ab, square, DA[q])
     return slope, UD, DD, slope_A, UA, AA, DA
+
+
+@compiled
+def inner(A: Array, B: Array) -> float:
+    """<A, B> of two blocks, in four sums that do not wait for each other."""
+    af, bf = A.reshape(-1), B.reshape(-1)
+    s0, s1, s2, s3, e = 0.0, 0.0, 0.0, 0.0, 0
+    while e + 4 <= af.size:
+        s0 += af[e] * bf[e]
+        s1 += af[e + 1] * bf[e + 1]
+        s2 += af[e + 2] * bf[e + 2]
+        s3 += af[e + 3] * bf[e + 3]
+        e += 4
+    while e < af.size:
+        s0 += af[e] * bf[e]
+        e += 1
+    return (s0 + s1) + (s2 + s3)
 
 
 @compiled
 def precondition(r: Array, free: NDArray[np.bool_], T: Array, u: Array) -> float:
     """``u = r T`` on the free entries of a block; returns <r,u>."""
     np.dot(r, T, u)
-    rf, uf, ff = r.reshape(-1), u.reshape(-1), free.reshape(-1)
-    energy = 0.0
+    uf, ff = u.reshape(-1), free.reshape(-1)
     for e in range(uf.size):
         uf[e] = uf[e] if ff[e] else 0
-        energy += rf[e] * uf[e]
-    return energy
+    return inner(r, u)
 
 
 @compiled
@@ -204,7 +223,7 @@ def project(U: Array, D: Array, g: Array, z: Array, lo: int, hi: int, block: int
             for a in range(k):
                 here = Ub[b, a] + Db[b, a]
                 zb[b, a] = max(here + zb[b, a], zero) - here
-                slope += gb[b, a] * zb[b, a]
+        slope += inner(gb, zb)
         add_gram(Db, zb, square, Dz)
         add_gram(Ub, zb, square, Uz)
         add_gram(zb, zb, square, zz)
@@ -213,21 +232,35 @@ def project(U: Array, D: Array, g: Array, z: Array, lo: int, hi: int, block: int
 
 @compiled
 def combine(
-    X: Source, U: Array, D: Array, z: Array, tau: float, stretch: float, m: int, lo: int, hi: int, block: int
+    X: Source,
+    U: Array,
+    D: Array,
+    z: Array,
+    tau: Array,
+    stretch: Array,
+    m: int,
+    starts: NDArray[np.intp],
+    lo: int,
+    hi: int,
+    block: int,
 ) -> Any:
     """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
-    k = D.shape[1]
-    PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
-    work, square = features_scratch(X, D), np.empty((k, k))
-    scale, longer = D.dtype.type(tau), D.dtype.type(stretch)
+    r, k = len(tau), D.shape[2]
+    PD, UD, DD = np.zeros((m, r * k)), np.zeros((r, k, k)), np.zeros((r, k, k))
+    wide, square = np.empty((block, r * k), D.dtype), np.empty((k, k))
+    work = features_scratch(X, wide)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Ub, Db, zb = U[i:j], D[i:j], z[i:j]
-        for b in range(j - i):
-            for a in range(k):
-                Db[b, a] = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
-        push(X, Db, i, j, work, PD)
-        wide = Db.astype(np.float64)
-        add_gram(Ub.astype(np.float64), wide, square, UD)
-        add_gram(wide, wide, square, DD)
+        for q in range(r):
+            scale, longer, column = D.dtype.type(tau[q]), D.dtype.type(stretch[q]), q * k
+            Ub, Db, zb = U[starts[q]][i:j], D[starts[q]][i:j], z[starts[q]][i:j]
+            for b in range(j - i):
+                for a in range(k):
+                    d = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
+                    Db[b, a] = d
+                    wide[b, column + a] = d
+            precise = Db.astype(np.float64)
+            add_gram(Ub.astype(np.float64), precise, square, UD[q])
+            add_gram(precise, precise, square, DD[q])
+        push(X, wide[: j - i], i, j, work, PD)
     return PD, UD, DD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
@@ -27,9 +28,39 @@ def inverse_diagonal(S: Array, rounding: float) -> Any:
 
 
 @compiled
+def inverse_diagonals(S: Array) -> Any:
+    """`inverse_diagonal` of the curvatures of several starts (r x k x k), for sweeps of codes."""
+    inverse = np.empty((S.shape[0], S.shape[1]), S.dtype)
+    for q in range(S.shape[0]):
+        inverse[q] = inverse_diagonal(S[q], 1e-14 if S.itemsize == 4 else 1e-30)
+    return inverse
+
+
+@compiled
 def smallest_curvature(S: Array) -> float:
     """What a curvature must exceed for its inverse, times numbers of ordinary size, to be a number."""
     return 1e-34 if S.itemsize == 4 else 1e-300
+
+
+@compiled
+def total(values: Array) -> float:
+    """The sum of an array, in eight sums that do not wait for each other."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    e = 0
+    while e + 8 <= values.size:
+        s0 += values[e]
+        s1 += values[e + 1]
+        s2 += values[e + 2]
+        s3 += values[e + 3]
+        s4 += values[e + 4]
+        s5 += values[e + 5]
+        s6 += values[e + 6]
+        s7 += values[e + 7]
+        e += 8
+    while e < values.size:
+        s0 += values[e]
+        e += 1
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 
 @compiled
@@ -74,7 +105,6 @@ def sweep(
                 rest[b] -= s0 * y0[b]
             c += 1
         scale, y = inverse[a], Yt[a]
-        moved = rest.dtype.type(0)
         if delta is not None:
             scale = rest.dtype.type(1)
             for b in range(width):  # a step of its own for every row
@@ -83,9 +113,9 @@ def sweep(
                 rest[b] = (rest[b] - more * y[b]) / curvature if curvature > least else rest.dtype.type(0)
         for b in range(width):
             new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
-            moved += (new - y[b]) * (new - y[b])
+            rest[b] = (new - y[b]) * (new - y[b])
             y[b] = new
-        change += moved  # type: ignore[assignment]  # a float64, or a float32 that is added to one
+        change += total(rest[:width])
     return change
 
 
@@ -97,54 +127,59 @@ def look(
     U: Array,
     D: Array,
     kappa: Array,
-    t: float,
+    t: Array,
     M: Array,
     S: Array,
+    starts: NDArray[np.intp],
     lo: int,
     hi: int,
     block: int,
-    sweeps: int,
-    stretch: float,
+    sweeps: NDArray[np.intp],
+    stretch: Array,
 ) -> Any:
     """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes.
 
-    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. D is the direction of the
+    E (r x n x k) is added to X M, ``delta diag(kappa)`` (n, r x k) to S; each may be None. D is the direction of the
     sweeps times `stretch`, cut off where codes would become negative.
     """
-    m, k = M.shape
-    PD, UD, DD = np.zeros((m, k)), np.zeros((k, k)), np.zeros((k, k))
-    work, square = features_scratch(X, U), np.empty((k, k))
-    Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
-    G = np.empty((block, k), U.dtype)
-    inverse, step = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t)
-    longer = U.dtype.type(stretch)
-    first, last = 0.0, 0.0
+    r, k = S.shape[0], S.shape[1]
+    PD, UD, DD = np.zeros(M.shape), np.zeros(S.shape), np.zeros(S.shape)
+    first, last = np.zeros(r), np.zeros(r)
+    square, rest = np.empty((k, k)), np.empty(block, U.dtype)
+    Gt, Yt = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype)
+    wide = np.empty((block, r * k), U.dtype)  # X M of all starts, then their directions
+    work, inverse = features_scratch(X, wide), inverse_diagonals(S)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ub, Db, Gb = U[i:j], D[i:j], G[:width]
-        pull(X, M, i, j, Gb)
-        for b in range(width):
-            for a in range(k):
-                u = max(Ub[b, a] + step * Db[b, a], U.dtype.type(0))
-                Ub[b, a] = u
-                Yt[a, b] = u
-                Gt[a, b] = Gb[b, a]
-        if E is not None:
-            add_transposed(E, i, width, Gt)
-        for s in range(sweeps):
-            change = sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, width)
-            if s == 0:
-                first += change
-            if s == sweeps - 1:
-                last += change
-        for b in range(width):
-            for a in range(k):
-                Db[b, a] = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
-        push(X, Db, i, j, work, PD)
-        wide = Db.astype(np.float64)
-        add_gram(Ub.astype(np.float64), wide, square, UD)
-        add_gram(wide, wide, square, DD)
+        pull(X, M, i, j, wide[:width])
+        for q in range(r):
+            step, longer, column = U.dtype.type(t[q]), U.dtype.type(stretch[q]), q * k
+            Ub, Db = U[starts[q]][i:j], D[starts[q]][i:j]
+            for b in range(width):
+                for a in range(k):
+                    u = max(Ub[b, a] + step * Db[b, a], U.dtype.type(0))
+                    Ub[b, a] = u
+                    Yt[a, b] = u
+                    Gt[a, b] = wide[b, column + a]
+            if E is not None:
+                add_transposed(E[q], i, width, Gt)
+            curve = None if kappa is None else kappa[q]
+            for s in range(sweeps[q]):
+                change = sweep(Yt, Gt, S[q], inverse[q], delta, curve, i, rest, width)
+                if s == 0:
+                    first[q] += change
+                if s == sweeps[q] - 1:
+                    last[q] += change
+            for b in range(width):
+                for a in range(k):
+                    d = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
+                    Db[b, a] = d
+                    wide[b, column + a] = d
+            precise = Db.astype(np.float64)
+            add_gram(Ub.astype(np.float64), precise, square, UD[q])
+            add_gram(precise, precise, square, DD[q])
+        push(X, wide[:width], i, j, work, PD)
     return PD, UD, DD, first, last
 
 

@@ -1,0 +1,84 @@
+"""Starts that look at X together: what a start does is a generator that yields its requests for a look.
+
+A start asks (`ask`) and is given the answer; between two requests it works on its own codes and small arrays. With one
+start a request is a call of the method. With several, all of them go on to their next request, and rows that share X
+answer those of one kind with one reading of it (`Rows.together`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from dspnmf._threads import dealt
+from dspnmf._typing import Scalar, SmallArray
+from dspnmf.backends.protocol import Request
+from dspnmf.backends.small_arrays import Small
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class Repetition(NamedTuple):
+    """Work of a start that is the same in every iteration, requests included: a device may record it."""
+
+    small: Small
+    owner: object
+    work: Callable[..., Requests[tuple[SmallArray, ...]]]
+    arguments: tuple[Scalar, ...]
+
+
+Requests = Generator[Request | Repetition, Any, Result]
+
+
+def ask(method: Callable[Given, Result], *arguments: Given.args, **_: Given.kwargs) -> Requests[Result]:
+    """What a method of rows returns that looks at X; other starts may share the look."""
+    answer: Result = yield Request(method, arguments)
+    return answer
+
+
+def repeat(
+    small: Small, owner: object, work: Callable[..., Requests[tuple[SmallArray, ...]]], *arguments: Scalar
+) -> Requests[tuple[SmallArray, ...]]:
+    """What ``work(*arguments)`` returns, which its owner does in every iteration (`Small.repeated`)."""
+    left: tuple[SmallArray, ...] = yield Repetition(small, owner, work, arguments)
+    return left
+
+
+def together(starts: Sequence[Requests[Result]]) -> list[Result]:
+    """What every start returns in the end. Where there are enough for all threads, each thread has some of them."""
+    return dealt(lambda lo, hi: answered(starts[lo:hi]), len(starts))
+
+
+def answered(starts: Sequence[Requests[Result]]) -> list[Result]:
+    """The same in this thread: all go on to their next request, and requests of one kind are answered at once."""
+    results: dict[int, Result] = {}
+    waiting: dict[int, Request | Repetition] = {}
+
+    def go_on(number: int, answer: Any) -> None:
+        try:
+            waiting[number] = starts[number].send(answer)
+        except StopIteration as end:
+            results[number] = end.value
+
+    for number in range(len(starts)):
+        go_on(number, None)
+    while waiting:
+        kind = _kind(next(iter(waiting.values())))
+        same = [number for number, request in waiting.items() if _kind(request) == kind]
+        for number, answer in zip(same, _answers([waiting.pop(number) for number in same]), strict=True):
+            go_on(number, answer)
+    return [results[number] for number in range(len(starts))]
+
+
+def _kind(request: Request | Repetition) -> str:
+    return request.name if isinstance(request, Request) else ""
+
+
+def _answers(requests: Sequence[Any]) -> list[Any]:
+    first = requests[0]
+    if isinstance(first, Request):
+        return first.rows.together(requests) if len(requests) > 1 else [first.method(*first.arguments)]
+    if len(requests) == 1:
+        return [first.small.repeated(first.owner, lambda *given: answered([first.work(*given)])[0], *first.arguments)]
+    return answered([request.work(*request.arguments) for request in requests])
