@@ -30,7 +30,6 @@ _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
-_RUN = 128  # rows whose products are added up in X's precision
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
 _ACTIVE_SETS = 4.0  # times k sweeps take as long as a row's active set, at most
 _TRANSFORM_SWEEPS = 8  # sweeps that find most of a row's face before its active set is solved exactly
@@ -55,7 +54,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._newton: dict[str, Any] = {}
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
-        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, _RUN))
+        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
         stored = X.nnz if sparse.issparse(X) else X.size
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
@@ -301,8 +300,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
 
 def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
-    """Rounding of the sums of a look: that of X'D, which adds up to 128 rows in X's precision (measured: at most)."""
-    return _RUN * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
+    """Rounding of the sums of a look: mostly that of X'D, which adds up to 128 rows in X's precision (measured)."""
+    return 32 * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
 
 
 def triangle_residual2(R: Array, m: int) -> float:

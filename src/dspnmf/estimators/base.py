@@ -39,7 +39,7 @@ from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Stopping, Update, iterate
+from dspnmf.solvers.loop import Stopping, Update, iterate
 from dspnmf.solvers.newton_cg import NewtonCG
 
 RULES = {
@@ -306,7 +306,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     ) -> Run:
         """Iterate until converged, out of iterations, or stopped by a callback."""
         rows, objective = problem.rows, problem.objective
-        done = Stopping(self.tol, Resolution(objective.size, rows.rounding))
+        done = Stopping(self.tol, objective.size)
         s, history, converged, stop = point.state, point.history, False, False
         steps = iterate(rows, objective, update, history[-1], s)
         next(steps)
@@ -316,7 +316,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             value, s = next(steps)
             history.append(value)
             self._log(iteration, problem.for_user(value))
-            converged = done(history) or 0 < value <= _NOTHING * history[0]
+            converged = done(history, update.error(value)) or 0 < value <= _NOTHING * history[0]
             stop = task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
