@@ -323,7 +323,7 @@ def test_sweeps_are_bounded(wine: np.ndarray, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(Killed):
         model.fit(wine, checkpoint_path=path, checkpoint_every=0)
     forget_kill(monkeypatch)
-    changed(path, memory={"stretch": 1e300, "value": 0.0, "drift": 0.0, "now": 10**9})
+    changed(path, memory={"stretch": 1e300, "unit": 0.0, "factor": 1.0, "drift": 0.0, "last": 0.0, "now": 10**9})
     assert model.fit(wine, checkpoint_path=path).n_iter_ == 12
 
 

@@ -18,7 +18,7 @@ from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Stopping, iterate
+from dspnmf.solvers.loop import Stopping, iterate
 from dspnmf.solvers.newton_cg import NewtonCG
 from dspnmf.solvers.requests import answered
 
@@ -122,7 +122,7 @@ def test_stopping_rule_on_made_up_curves() -> None:
         assert Stopping(1e-4)([1.00005 * unit, 1.0 * unit])
         assert not Stopping(1e-4)([1.001 * unit, 1.0 * unit])
         assert not Stopping(0.0)([1.0 * unit, 1.0 * unit])
-        assert Stopping(1e-4, Resolution(1e16 * unit, 0.0))([1.9 * unit, 0.0])
+        assert Stopping(1e-4, 1e16 * unit)([1.9 * unit, 0.0])
     assert not Stopping(1e-4)([0.9, 1.0]), "a rise is no convergence"
 
 

@@ -158,7 +158,7 @@ class DeviceRows(ConjugateGradientRows):
         self._first = True  # whether the next conjugate-gradient step is the first
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
-        self.rounding = float(np.finfo(np.float64).eps)
+        self.rounding = float(np.finfo(self.dtype).eps) / (max(self.shape[0], 1) * k) ** 0.5  # of the codes
 
     # -- codes -----------------------------------------------------------------------------------------------------
 

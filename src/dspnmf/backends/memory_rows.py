@@ -34,7 +34,6 @@ _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
-_RUN = 128  # rows whose products are added up in X's precision
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
 _WELL_CONDITIONED = {4: 1e-8, 8: 1e-5}  # eigenvalues, smallest over largest, of a curvature whose inverse is precise
 _MOST_STARTS = 16  # that share a reading of X: more are no faster
@@ -63,7 +62,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._start = 0  # which
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
-        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, _RUN))
+        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
         stored = X.nnz if sparse.issparse(X) else X.size
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
@@ -409,8 +408,8 @@ def _numbers(starts: Starts) -> NDArray[np.intp]:
 
 
 def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
-    """Rounding of the sums of a look: that of X'D, which adds up to 128 rows in X's precision (measured: at most)."""
-    return _RUN * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
+    """Rounding of the sums of a look: mostly that of X'D, which adds up to 128 rows in X's precision (measured)."""
+    return 32 * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
 
 
 def triangle_residual2(R: Array, m: int) -> float:

@@ -65,7 +65,7 @@ class Rows(Protocol):
     dtype: np.dtype[Any]
     product_cost: float  # operations of one product of X with k columns
     sweep_cost: float  # and of one sweep over the codes
-    rounding: float  # of the sums of a look, in a number made of all of them (`dspnmf.solvers.loop.Resolution`)
+    rounding: float  # of the sums of a look, in a number made of all of them (`dspnmf.solvers.descent.SumsRounding`)
     small: Small
     completes: bool = False  # whether X has missing cells that `refresh` completes
 

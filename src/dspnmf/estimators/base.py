@@ -39,7 +39,7 @@ from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Stopping, Update, iteration
+from dspnmf.solvers.loop import Stopping, Update, iteration
 from dspnmf.solvers.newton_cg import NewtonCG
 from dspnmf.solvers.requests import Requests, together
 
@@ -320,7 +320,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _descend(self, X: ArrayLike, starts: Sequence[Descending], root: Any, keeper: Checkpoint) -> list[Run]:
         """Iterate, all starts together, each until converged, out of iterations, or stopped by a callback."""
         problem = starts[0].problem
-        done = Stopping(self.tol, Resolution(problem.objective.size, problem.rows.rounding))
+        done = Stopping(self.tol, problem.objective.size)
         for start in starts:
             start.context = root.subcontext(task_name="start", max_subtasks=self.max_iter)
             start.context.call_on_fit_task_begin(estimator=self, X=X)
@@ -339,7 +339,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
                     X=X,
                     reconstruction_attributes=lambda start=start: self._fitted(start.problem, start.run),
                 )
-                start.converged = bool(stop) or done(start.history) or 0 < value <= _NOTHING * start.history[0]
+                still = done(start.history, start.update.error(value)) or 0 < value <= _NOTHING * start.history[0]
+                start.converged = bool(stop) or still
                 if start.converged or len(start.history) > self.max_iter:
                     start.context.call_on_fit_task_end(estimator=self, X=X)
                 else:

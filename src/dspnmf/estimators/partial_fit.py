@@ -33,7 +33,7 @@ from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Stopping, iterate
+from dspnmf.solvers.loop import Stopping, iterate
 
 _FORGET = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number > 0 and <= 1")
 _OF_A_FIT = ("objective_", "objective_history_", "structure_err_")  # fitted attributes that need all rows at once
@@ -194,7 +194,7 @@ class BatchLearner(ComponentFactorization):
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""
         update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
-        done = Stopping(self.tol, Resolution(objective.size, rows.rounding))
+        done = Stopping(self.tol, objective.size)
         value, s = update.begin(rows, objective, s.Vt)
         steps, values = iterate(rows, objective, update, value, s), [value]
         next(steps)
@@ -202,7 +202,7 @@ class BatchLearner(ComponentFactorization):
             value, s = next(steps)
             values.append(value)
             about = size(s)
-            if done([about + before - value for before in values]):
+            if done([about + before - value for before in values], update.error(about)):
                 return s, len(values) - 1
         if self.tol > 0:
             change = (values[-2] - value) / max(about, np.finfo(float).tiny)

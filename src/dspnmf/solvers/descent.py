@@ -15,23 +15,60 @@ So no iteration goes up. D is a descent direction where the model is convex, bec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
-from dspnmf.backends.row_model import X_BLOCK, Sums
-from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, with_rows
+from dspnmf.backends.row_model import X_BLOCK, RowModel, Sums
+from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, trace, with_rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Resolution, Update
+from dspnmf.solvers.loop import Update
 from dspnmf.solvers.newton_cg import NewtonCG
 from dspnmf.solvers.requests import Requests, ask, repeat
 
+_FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
+_EVERY = 8  # iterations after which sums made anew cost little against them
+_UNKNOWN = 256.0  # a factor that no rows exceed
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
+
+
+@dataclass
+class SumsRounding:
+    """How far rounding of running sums has moved an objective F that is a difference of numbers of the size N.
+
+    Sums made anew have float64's rounding. Every look adds to them, and its own rounding moves F by about ``factor unit
+    t sqrt(tr(D'D) tr(S))``, where `unit` is the rounding of the rows times sqrt(N): so large steps, the early ones,
+    spoil the sums for small values later. `factor` depends on how alike rows are: it is measured whenever sums are
+    made anew.
+    """
+
+    factor: float = _UNKNOWN
+    drift: float = 0.0  # sum of t^2 tr(D'D) tr(S) over the steps since the sums were made anew
+    last: float = 0.0  # that of the last step
+
+    def step(self, size2: float) -> None:
+        """A step was taken, with this t^2 tr(D'D) tr(S)."""
+        self.drift, self.last = self.drift + size2, size2
+
+    def error(self, value: float, unit: float) -> float:
+        """The error of values like this one where sums are made anew every few iterations, or when they must be."""
+        return min(self.factor * unit * (_EVERY * self.last) ** 0.5, _COARSE * abs(value))
+
+    def worn(self, value: float, unit: float) -> bool:
+        """Whether a value has a larger error than it need have."""
+        return self.factor * unit * self.drift**0.5 > max(self.error(value, unit), _FINE * abs(value))
+
+    def measured(self, error: float, unit: float) -> None:
+        """The sums were made anew, which changed the objective by `error`."""
+        expected = unit * self.drift**0.5
+        before = self.factor if self.factor < _UNKNOWN else 0.0
+        self.factor = float(np.clip(3 * error / expected, max(before / 2, 1.0), _UNKNOWN)) if expected > 0 else _UNKNOWN
+        self.drift = 0.0
 
 
 @dataclass
@@ -41,29 +78,33 @@ class Descent(Update):
     shares = True
     inner: InnerSolver
     stretch: float = 1.0
-    value: float = 0.0  # the objective
-    drift: float = 0.0  # its sum over the steps since the sums were made anew (see `Resolution`)
+    rounding: SumsRounding = field(default_factory=SumsRounding)
+    unit: float = 0.0  # of errors of the objective
 
     @property
     def memory(self) -> dict[str, float]:
         """The stretch of the next direction, what the sums resolve, and what the inner solver remembers."""
-        return {"stretch": self.stretch, "value": self.value, "drift": self.drift, **self.inner.memory}
+        return {"stretch": self.stretch, "unit": self.unit, **asdict(self.rounding), **self.inner.memory}
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
         self.stretch = float(np.clip(memory["stretch"], 1.0, LONGEST))
-        self.value, self.drift = memory["value"], memory["drift"]
+        self.rounding = SumsRounding(*(memory[name] for name in asdict(self.rounding)))
+        self.unit = memory["unit"]
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
-        value, s = super().begin(rows, objective, Vt)
-        self.renewed(value)
-        return value, s
+        self.rounding, self.unit = SumsRounding(), rows.rounding * objective.size**0.5
+        return super().begin(rows, objective, Vt)
 
-    def renewed(self, value: float) -> None:
-        """The sums were made anew; the objective is `value`."""
-        self.value, self.drift = max(value, 0.0), 0.0
+    def error(self, value: float) -> float:
+        """The error of the objective, about, that rounding of the sums leaves in values like this one."""
+        return self.rounding.error(value, self.unit)
+
+    def renewed(self) -> None:
+        """The sums were made anew by someone else."""
+        self.rounding.drift = 0.0
 
     def requests(self, rows: Rows, objective: Objective, s: State) -> Requests[tuple[float, State]]:
         """One iteration that never goes up."""
@@ -71,26 +112,28 @@ class Descent(Update):
 
         def work(Vt: SmallArray, P: SmallArray, Q: SmallArray, *effort: Scalar) -> Requests[tuple[SmallArray, ...]]:
             here = replace(s, Vt=Vt, P=P, Q=Q)
-            d = yield from inner(rows, objective.model(here), *effort)
-            return self._step(rows, objective, here, d)
+            model = objective.model(here)
+            return self._step(rows, objective, here, model, (yield from inner(rows, model, *effort)))
 
         effort = (self.stretch, *inner.effort(rows, objective, s))
         left = yield from repeat(rows.small, self, work, s.Vt, s.P, s.Q, *effort)
         t, reach, value, new = self._taken(rows, objective, s, left)
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
-            left = self._step(rows, objective, s, (yield from ask(rows.look, objective.model(s), 2, 1.0)))
+            model = objective.model(s)
+            left = self._step(rows, objective, s, model, (yield from ask(rows.look, model, 2, 1.0)))
             t, reach, value, new = self._taken(rows, objective, s, left)
         self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
         return value, new
 
-    def _step(self, rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[SmallArray, ...]:
+    def _step(self, rows: Rows, objective: Objective, s: State, model: RowModel, d: Sums) -> tuple[SmallArray, ...]:
         """Take the best step along a direction; what the host must know of it, and the small arrays there."""
         t, reach = rows.small.best_step(objective.along(s, d))
         t = rows.step(t)
         moved = s.moved(t, d)
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
-        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled])
+        size2 = t * t * trace(d.DD) * trace(model.S)
+        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled, size2])
         return facts, new.Vt, new.P, new.Q, *new.L
 
     def _taken(
@@ -99,12 +142,14 @@ class Descent(Update):
         """What a step left: its length, the best beyond 1, objective and state there."""
         facts, Vt, P, Q, *L = left
         new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
-        length, longest, value, lost, settled = rows.small.fetch(facts)
-        self.value, self.drift = max(value, 0.0), self.drift + self.value
-        if lost or Resolution(objective.size, rows.rounding).worn(value, self.drift):
-            new = with_components(rows, objective, s.with_sums(*rows.sums()))
-            (value,) = rows.small.fetch([objective.value(new)])
-            self.renewed(value)
+        length, longest, value, lost, settled, size2 = rows.small.fetch(facts)
+        self.rounding.step(size2)
+        if lost or self.rounding.worn(value, self.unit):
+            exact = new.with_sums(*rows.sums())
+            new = with_components(rows, objective, exact)
+            values = rows.small.stack([objective.value(exact), objective.value(new)])
+            before, (here, value) = value, rows.small.fetch(values)
+            self.rounding.measured(abs(here - before), self.unit)
         self.inner.adapt(settled)
         return length, longest, value, new
 

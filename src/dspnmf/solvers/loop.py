@@ -18,9 +18,7 @@ from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.requests import Requests, answered
 
-_FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
 _LONG = 32  # iterations over which a change that cannot be told from rounding is none
-_EVERY = 8  # iterations after which making sums anew costs little against them
 
 
 class Update:
@@ -44,8 +42,12 @@ class Update:
         yield from ()
         return self(rows, objective, s)
 
-    def renewed(self, value: float) -> None:
-        """The sums were made anew; the objective is `value`."""
+    def error(self, value: float) -> float:
+        """The error of the objective, about, that rounding of the sums leaves in values like this one."""
+        return 0.0
+
+    def renewed(self) -> None:
+        """The sums were made anew by someone else."""
 
     @property
     def memory(self) -> dict[str, float]:
@@ -76,37 +78,8 @@ def iteration(rows: Rows, objective: Objective, update: Update, s: State) -> Req
     if norms is not None:
         s = replace(s.with_sums(*rows.sums()), norms=norms)
         (value,) = rows.small.fetch([objective.value(s)])
-        update.renewed(value)
+        update.renewed()
     return value, s
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """What running sums tell of an objective F that is a difference of numbers of the size N.
-
-    Sums made anew have float64's rounding. Every look adds to them, and its rounding, independent of the others',
-    changes F by about ``rounding sqrt(F N)``: so large steps, the early ones, spoil the sums for small values later.
-    """
-
-    size: float  # N: the objective at U = 0
-    rounding: float  # of the sums of a look: that of `Rows`
-
-    @property
-    def floor(self) -> float:
-        """Rounding of F where its sums are made anew."""
-        return float(np.finfo(np.float64).eps) * self.size
-
-    def error(self, drift: float) -> float:
-        """The error of F, about, where `drift` is the sum of F over the steps since the sums were made anew."""
-        return self.rounding * (drift * self.size) ** 0.5
-
-    def reached(self, value: float) -> float:
-        """The error of values like this one, where sums are made anew every few iterations or when they must be."""
-        return min(self.error(_EVERY * abs(value)), _COARSE * abs(value))
-
-    def worn(self, value: float, drift: float) -> bool:
-        """Whether a value has a larger error than it need have: its sums are to be made anew."""
-        return self.error(drift) > max(self.floor, self.reached(value), _FINE * abs(value))
 
 
 @dataclass(frozen=True)
@@ -118,14 +91,14 @@ class Stopping:
     """
 
     tol: float
-    resolution: Resolution = Resolution(0.0, 0.0)
+    size: float = 0.0  # of the numbers whose difference the objective is
 
-    def __call__(self, history: Sequence[float]) -> bool:
-        """Whether the iteration that ended this history of the objective was the last one needed."""
+    def __call__(self, history: Sequence[float], error: float = 0.0) -> bool:
+        """Whether the iteration that ended this history was the last one needed; `error`: of its values, about."""
         if self.tol == 0:
             return False
-        now = history[-1]
-        wanted, error = self.tol * abs(now), self.resolution.reached(now)
-        steps = 1 if 3 * error <= wanted else min(math.ceil(3 * error / wanted), _LONG)
-        least = max(steps * wanted, self.resolution.floor, error if steps == _LONG else 0.0)
+        now, rounding = history[-1], float(np.finfo(np.float64).eps) * self.size
+        wanted = self.tol * abs(now)
+        steps = 1 if 3 * error <= wanted else min(math.ceil(3 * error / wanted), _LONG) if wanted > 0 else _LONG
+        least = max(steps * wanted, rounding, error if steps == _LONG else 0.0)
         return steps < len(history) and abs(history[-1 - steps] - now) <= least
