@@ -421,6 +421,15 @@ def test_steps(case: Case) -> None:
         known.begin(known.U)
 
 
+def test_sums_to_float64_rounding(implementation: Implementation, tmp_path: Path) -> None:
+    """X'U, U'U and ||XX'||^2 of float32 numbers have the digits of float64: products of two are exact there."""
+    case = Case(implementation, np.float32, tmp_path)
+    case.tolerance = 1e-14
+    X = case.filled.astype(np.float32).astype(np.float64)
+    case.same(case.rows().sums(), case.known(X=X).sums())
+    case.same(case.data.gram_norm2(1.0), reference.gram_norm2(X))
+
+
 # -- looks -------------------------------------------------------------------------------------------------------------
 
 

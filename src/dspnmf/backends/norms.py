@@ -50,7 +50,7 @@ def dense_tiles(X: Array, unit: float) -> Iterator[float]:
             tile = np.zeros((left.shape[1], right.shape[1]))
             for row in range(0, A.shape[0], 8 * TILE):
                 rows = slice(row, row + 8 * TILE)
-                tile += left[rows].T @ right[rows]
+                tile += left[rows].T.astype(np.float64) @ right[rows].astype(np.float64)
             tile /= unit
             yield (1 if i == j else 2) * float(np.vdot(tile, tile))
 
@@ -86,7 +86,7 @@ def _by_columns(slabs: Slabs, m: int, some: slice, unit: float) -> float:
     G, work = np.zeros((height, m - some.start)), None
     for _, X in slabs(0):
         for i in range(0, len(X), 8 * TILE):
-            part = X[i : i + 8 * TILE]
+            part = X[i : i + 8 * TILE].astype(np.float64)
             work = np.matmul(part[:, some].T, part[:, some.start :], out=work)
             G += work
     G /= unit
@@ -117,7 +117,8 @@ def gram_stripe(X: Matrix, lo: int, hi: int, unit: float) -> Matrix:
         return A[:, lo:].T @ A[:, lo:hi] / unit
     stripe = np.zeros((X.shape[1] - lo, hi - lo))
     for i in range(0, len(X), 8 * TILE):
-        stripe += X[i : i + 8 * TILE, lo:].T @ X[i : i + 8 * TILE, lo:hi]
+        rows = X[i : i + 8 * TILE, lo:].astype(np.float64)
+        stripe += rows.T @ rows[:, : hi - lo]
     return stripe / unit
 
 

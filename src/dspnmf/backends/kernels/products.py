@@ -20,7 +20,7 @@ def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
 
 
 def push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-    """``total += X[lo:hi].T @ D`` for the block ``D``; `work` is k x m scratch."""
+    """``total += X[lo:hi].T @ D`` for the block ``D``, in D's precision; `work` is k x m scratch."""
 
 
 def features_scratch(X: Source, D: Array) -> Any:
@@ -67,8 +67,10 @@ def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> A
 
         return sparse
 
+    same = X.dtype == D.dtype
+
     def dense(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-        np.dot(D.T, np.ascontiguousarray(X[lo:hi]), work)
+        np.dot(D.T, np.ascontiguousarray(X[lo:hi]) if same else X[lo:hi].astype(D.dtype), work)
         for a in range(work.shape[0]):
             for j in range(work.shape[1]):
                 total[j, a] += work[a, j]
@@ -102,14 +104,15 @@ def add_gram(A: Array, B: Array, work: Array, total: Array) -> None:
 
 @compiled
 def sums(X: Source, U: Array, m: int, lo: int, hi: int, block: int) -> Any:
-    """X'U and U'U."""
+    """X'U and U'U, to float64 rounding also where X and U are float32: products of two such numbers are exact."""
     k = U.shape[1]
-    P, Q = np.zeros((m, k)), np.zeros((k, k))
-    work, square = features_scratch(X, U), np.empty((k, k), U.dtype)
+    P, Q, square = np.zeros((m, k)), np.zeros((k, k)), np.empty((k, k))
+    work = features_scratch(X, P)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        push(X, U[i:j], i, j, work, P)
-        add_gram(U[i:j], U[i:j], square, Q)
+        Ub = U[i:j].astype(np.float64)
+        push(X, Ub, i, j, work, P)
+        add_gram(Ub, Ub, square, Q)
     return P, Q
 
 
