@@ -19,8 +19,8 @@ import dspnmf
 from dspnmf import DSPNMF, NMF
 from dspnmf.backends import MemoryRows, RowModel
 from dspnmf.backends.batch_history import RowsWithHistory
+from dspnmf.backends.chunk_facts import norm2
 from dspnmf.backends.memory import MEMORY, MemoryData
-from dspnmf.backends.norms import norm2
 from dspnmf.estimators.partial_fit import _Size
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective

@@ -11,7 +11,8 @@ import pytest
 import reference
 from dspnmf import DSPNMF, NMF
 from dspnmf.backends import MemoryRows
-from dspnmf.backends.norms import gram_norm2, norm2
+from dspnmf.backends.chunk_facts import norm2
+from dspnmf.backends.norms import gram_norm2
 from dspnmf.backends.small_arrays import best_step, components
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State

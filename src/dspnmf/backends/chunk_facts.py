@@ -72,3 +72,8 @@ class ChunkFacts:
     def norm2(self, scale: float) -> float:
         """||X||^2 in the unit `scale`."""
         return self.squares * (self.unit / scale) ** 2
+
+
+def norm2(X: Matrix, scale: float = 1.0) -> float:
+    """||X / scale||^2 of a matrix in memory."""
+    return ChunkFacts.of(X).norm2(scale)

@@ -26,7 +26,7 @@ from dspnmf._threads import added, spread, team
 from dspnmf._typing import Array, ArrayLike, Matrix, SmallArray
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
-from dspnmf.backends.chunk_facts import ChunkFacts
+from dspnmf.backends.chunk_facts import ChunkFacts, ordinary_unit
 from dspnmf.backends.file_slabs import ScratchFolder, SlabReader, is_mapped
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
@@ -43,6 +43,7 @@ class Survey(NamedTuple):
     facts: ChunkFacts
     means: Array | None = None  # of the known cells of every column, where cells may be missing
     missing: NDArray[np.intp] | None = None  # their number in every column, where there are any
+    gram_norm2: float | None = None  # ||XX'||^2, where it was asked for and X'X fits into memory
 
 
 Columns = Matrix | Callable[[Array], Array]  # of a block: in memory, or made of the rows of X that were read
@@ -76,7 +77,9 @@ class FileData(BaseData):
         return super().norm2(scale) + filled
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
-        """||XX'||^2, by whichever side needs fewer reads; missing cells at the means of their columns."""
+        """||XX'||^2: known, or by whichever side needs fewer reads; missing cells at the means of their columns."""
+        if block == "X" and self._survey.gram_norm2 is not None:
+            return self._survey.gram_norm2 / scale**4
         scale = scale / self.unit
         if self.missing is not None:
             return FileCells(self).gram_norm2(scale, block)
@@ -299,7 +302,8 @@ class FileBackend(MemoryBackend):
         like = np.zeros((min(X.shape[0], 1), X.shape[1]), X.dtype)  # for scikit-learn's checks of shape and type
         reader = SlabReader(X, validate_data(estimator, like, reset=reset, dtype=[np.float64, np.float32]).dtype)
         masked = getattr(estimator, "missing", "error") == "mask"
-        return FileData(reader, self, survey(reader, type(estimator).__name__, masked=masked))
+        gram = reset and getattr(estimator, "_preserves_gram", False)
+        return FileData(reader, self, survey(reader, type(estimator).__name__, masked=masked, gram=gram))
 
 
 FILE = FileBackend()
@@ -315,9 +319,14 @@ def backend_for(X: ArrayLike) -> Backend:
     return FILE if is_mapped(X) and X.nbytes > IN_MEMORY else MEMORY
 
 
-def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
-    """One reading: largest entry, sum, sum of squares, column means; an error names the first cell not allowed."""
-    facts, sums, missing = ChunkFacts(), np.zeros(reader.shape[1]), np.zeros(reader.shape[1], np.intp)
+def survey(reader: SlabReader, method: str, *, masked: bool = False, gram: bool = False) -> Survey:
+    """One reading: largest entry, sum, sum of squares, column means, ||XX'||^2 if `gram` says so.
+
+    An error names the first cell that is not allowed.
+    """
+    m = reader.shape[1]
+    facts, sums, missing = ChunkFacts(), np.zeros(m), np.zeros(m, np.intp)
+    G: Any = 0.0 if gram and m * m <= norms.HELD else None
     with team():
         for at, X in reader.slabs():
             if masked:
@@ -326,12 +335,16 @@ def survey(reader: SlabReader, method: str, *, masked: bool = False) -> Survey:
                 X[unknown] = 0
                 sums += X.sum(axis=0, dtype=np.float64)
             facts += ChunkFacts.of(X, at).check(method)
+            if G is not None:
+                known = ordinary_unit(facts.largest, reader.dtype) == 1 and not missing.any()
+                G = G + norms.product(X, X) if known else None
     reader.check_complete()
-    known = reader.shape[0] - missing
-    if masked and not known.any():
+    counts = reader.shape[0] - missing
+    if masked and not counts.any():
         raise ValueError(_validation.NOTHING_KNOWN.format(shape=" x ".join(map(str, reader.shape))))
-    means = np.where(known > 0, sums / np.maximum(known, 1), sums.sum() / max(int(known.sum()), 1))
-    return Survey(facts, means if masked else None, missing if missing.any() else None)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), sums.sum() / max(int(counts.sum()), 1))
+    norm2 = None if G is None else float(np.vdot(G, G))
+    return Survey(facts, means if masked else None, missing if missing.any() else None, norm2)
 
 
 def _check_kind(X: ArrayLike) -> None:

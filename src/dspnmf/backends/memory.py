@@ -7,6 +7,8 @@ an X with missing cells is made by `dspnmf.backends.incomplete`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -17,9 +19,11 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_array
 
 from dspnmf import _validation
+from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
+from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.file_slabs import unmapped
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
@@ -37,13 +41,12 @@ class MemoryData(BaseData):
         """X without missing cells."""
         return self.blocks["X"]
 
-    def mean(self) -> float:
-        """The mean of X."""
-        return norms.mean(self._X) * self.unit
-
-    def norm2(self, scale: float) -> float:
-        """||X||^2."""
-        return norms.norm2(self._X, scale / self.unit)
+    @cached_property
+    def facts(self) -> ChunkFacts:  # type: ignore[override]
+        """Facts of X, read when they are first asked for."""
+        with team():
+            held = ChunkFacts.of(self._X)
+        return replace(held, largest=held.largest * self.unit, unit=held.unit * self.unit)
 
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2."""

@@ -1,4 +1,4 @@
-"""||X||^2 and ||XX'||^2 = ||X'X||^2 of matrices in memory, in files and in chunks; X'X is formed in parts only."""
+"""||XX'||^2 = ||X'X||^2 of matrices in memory, in files and in chunks; X'X is formed in parts only."""
 
 from __future__ import annotations
 
@@ -7,31 +7,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import sparse
 
-from dspnmf._threads import spread
+from dspnmf._threads import spread, team
 from dspnmf._typing import Array, Matrix, Sparse
 
 TILE = 1024  # width of a tile
 HELD = 2**24  # numbers of X or of its Gram matrix held at once where X is read from a file
 
 
-def norm2(X: Matrix, scale: float = 1.0) -> float:
-    """||X / scale||^2."""
-    from dspnmf.backends import kernels
-
-    values = read_only(X.data[:, None] if sparse.issparse(X) else X)
-    return float(spread(lambda lo, hi: kernels.squares(values, scale, lo, hi), len(values), 2.0 * values.size))
-
-
 def gram_norm2(X: Matrix, scale: float = 1.0) -> float:
     """||XX' / scale^2||^2 = ||X'X / scale^2||^2, on the cheaper side."""
     tiles = sparse_tiles if sparse.issparse(X) else dense_tiles
     return float(sum(tiles(X, scale**2)))
-
-
-def mean(X: Matrix) -> float:
-    """The mean of X, summed in float64."""
-    values = X.data if sparse.issparse(X) else X
-    return float(values.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
 
 
 def read_only(array: Array) -> Array:
@@ -41,17 +27,27 @@ def read_only(array: Array) -> Array:
     return view
 
 
+def product(left: Array, right: Array) -> Array:
+    """``left' right`` in float64, the rows split among the threads; for half the work where both are one array."""
+
+    def task(lo: int, hi: int) -> Array:
+        total = np.zeros((left.shape[1], right.shape[1]))
+        for i in range(lo, hi, TILE):
+            A = left[i : min(i + TILE, hi)].astype(np.float64)
+            total += A.T @ (A if left is right else right[i : min(i + TILE, hi)].astype(np.float64))
+        return total
+
+    with team():
+        return spread(task, len(left), 2.0 * left.size * right.shape[1], TILE)
+
+
 def dense_tiles(X: Array, unit: float) -> Iterator[float]:
     """Squared norms of the tiles of X'X (or XX' where that is smaller); what lies below the diagonal counts twice."""
     A = X if X.shape[0] >= X.shape[1] else X.T
     for i in range(0, A.shape[1], TILE):
         for j in range(0, i + 1, TILE):
             left, right = A[:, i : i + TILE], A[:, j : j + TILE]
-            tile = np.zeros((left.shape[1], right.shape[1]))
-            for row in range(0, A.shape[0], 8 * TILE):
-                rows = slice(row, row + 8 * TILE)
-                tile += left[rows].T.astype(np.float64) @ right[rows].astype(np.float64)
-            tile /= unit
+            tile = product(left, left if i == j else right) / unit
             yield (1 if i == j else 2) * float(np.vdot(tile, tile))
 
 
@@ -83,12 +79,10 @@ def streamed(slabs: Slabs, shape: tuple[int, int], step: int, unit: float) -> fl
 def _by_columns(slabs: Slabs, m: int, some: slice, unit: float) -> float:
     """The part of the squared norm that some rows of X'X make, right of the diagonal twice."""
     height = some.stop - some.start
-    G, work = np.zeros((height, m - some.start)), None
+    G = np.zeros((height, m - some.start))
     for _, X in slabs(0):
-        for i in range(0, len(X), 8 * TILE):
-            part = X[i : i + 8 * TILE].astype(np.float64)
-            work = np.matmul(part[:, some].T, part[:, some.start :], out=work)
-            G += work
+        right = X[:, some.start :]
+        G += product(right if height == right.shape[1] else X[:, some], right)
     G /= unit
     square, rest = G[:, :height].ravel(), G[:, height:].ravel()
     return float(square @ square) + 2 * float(rest @ rest)
@@ -115,11 +109,8 @@ def gram_stripe(X: Matrix, lo: int, hi: int, unit: float) -> Matrix:
     if sparse.issparse(X):
         A = sparse.csc_array(X, dtype=np.float64)
         return A[:, lo:].T @ A[:, lo:hi] / unit
-    stripe = np.zeros((X.shape[1] - lo, hi - lo))
-    for i in range(0, len(X), 8 * TILE):
-        rows = X[i : i + 8 * TILE, lo:].astype(np.float64)
-        stripe += rows.T @ rows[:, : hi - lo]
-    return stripe / unit
+    below, stripe = X[:, lo:], X[:, lo:hi]
+    return product(below, below if below.shape == stripe.shape else stripe) / unit
 
 
 def stripe_norm2(stripe: Matrix) -> float:

@@ -52,6 +52,7 @@ SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
 INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
+_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 _PUBLISHED_START = 2.0**-20, 2.0**20  # size of its codes in the solver's unit: float32 holds their fourth powers
 RandomState = int | np.integer[Any] | np.random.RandomState | None
 
@@ -210,6 +211,11 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             needs[self._capability] = type(self).__name__
         return needs if missing == "error" else {**needs, "missing": f"missing={missing!r}"}
 
+    @property
+    def _preserves_gram(self) -> bool:
+        """Whether a fit asks for ||XX'||^2: a backend then finds it in the reading that checks X, if it can."""
+        return False
+
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         """Fitted attributes that follow from the terms' exact values, or from the state."""
         raise NotImplementedError
@@ -274,6 +280,8 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             U, Vt[:m] = initialization.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
         if getattr(self, "solver", "auto").startswith("paper"):
             factor = float(np.clip(np.sqrt(problem.scale) / problem.code, *_PUBLISHED_START))
+        elif not problem.objective.scales_codes:
+            return U, Vt
         else:
             rows.begin(U)
             factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
@@ -383,12 +391,16 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         s = run.state if rows.completes else run.state.with_sums(*rows.sums())
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
-        value = sum(objective.weights[name] * v for name, v in values.items() if objective.weights[name] > 0)
+        value = problem.for_user(sum(w * values[name] for name, w in objective.weights.items() if w > 0))
+        history = np.array([problem.for_user(max(h, 0.0)) for h in run.history])
+        if self._solver_for(problem) not in self._rules:  # no iteration goes up: what lies below the end is rounding
+            history = np.maximum(history, value)
+        history[-1] = value
         return {
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
-            "objective_": problem.for_user(value),
-            "objective_history_": np.array([problem.for_user(max(h, 0.0)) for h in run.history]),
+            "objective_": value,
+            "objective_history_": history,
             **self._errors(values, problem, s),
             **self._learned(problem, run),
         }
@@ -459,10 +471,9 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
 
 def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
     """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
-    lost = 1e-9 if rows.dtype == np.float64 else 1e-4
     values = {}
     for name, term in objective.terms.items():
         (value,) = rows.small.fetch([term.value(s)])
-        exact = term.exact(s, rows) if value < lost * term.norm2 else None
+        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
         values[name] = max(value, 0.0) if exact is None else float(exact)
     return values

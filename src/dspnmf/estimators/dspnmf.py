@@ -185,6 +185,10 @@ class DSPNMF(BatchLearner):
         details = {"similar": similar, "labels": labels if labels.known.any() else None}
         return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
 
+    @property
+    def _preserves_gram(self) -> bool:
+        return _kind(self.similarity) == "gram"
+
     def _graph(self, data: Data) -> Operator:
         """The operator -A of a similarity A that is a graph."""
         kind = _kind(self.similarity)

@@ -93,6 +93,11 @@ class Objective:
         return next((term.best_scale(s) for _, term in self.weighted() if isinstance(term, ScalesCodes)), 1.0)
 
     @property
+    def scales_codes(self) -> bool:
+        """Whether some term says how large codes are best."""
+        return any(isinstance(term, ScalesCodes) for _, term in self.weighted())
+
+    @property
     def coupled(self) -> bool:
         """Whether some term ties rows together: then their directions are worth finding jointly."""
         return any(term.coupled for _, term in self.weighted())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Matrix
 from dspnmf._validation import Allowed, ParameterError, either, number, one_of, whole
 from dspnmf.backends import norms
+from dspnmf.backends.chunk_facts import norm2 as norm2_of
 
 RANKS = (2, 3, 5, 8, 12, 20)
 LOWEST, HIGHEST = 1e-1, 1e4  # of the weights above 0, times `natural_weight`
@@ -44,7 +45,7 @@ ALPHAS = either(whole(2), WEIGHTS)
 
 def natural_weight(X: Matrix) -> float:
     """``||X||^2 / ||XX'||^2``: the alpha at which both terms of the objective have the same size at U = 0."""
-    norm2, gram_norm2 = norms.norm2(X), norms.gram_norm2(X)
+    norm2, gram_norm2 = norm2_of(X), norms.gram_norm2(X)
     return norm2 / gram_norm2 if gram_norm2 > 0 else 1.0
 
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dspnmf._threads import alone
 from dspnmf._typing import Matrix
-from dspnmf.backends.norms import norm2
+from dspnmf.backends.chunk_facts import norm2
 from dspnmf.estimators.nmf import NMF
 from dspnmf.selection.held_out_rows import Indices
 from dspnmf.selection.results import Outcome

@@ -23,7 +23,7 @@ numba caches a kernel by its own file: after changing one that others inline, re
 from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, face, project
 from dspnmf.backends.kernels.nnls import solve_rows
 from dspnmf.backends.kernels.philox import draw
-from dspnmf.backends.kernels.products import checksum, moments, squares, sums
+from dspnmf.backends.kernels.products import checksum, moments, sums
 from dspnmf.backends.kernels.sweeps import look, sweep_rows, take_step
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "moments",
     "project",
     "solve_rows",
-    "squares",
     "sums",
     "sweep_rows",
     "take_step",

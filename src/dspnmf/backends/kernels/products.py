@@ -117,24 +117,19 @@ def sums(X: Source, U: Array, m: int, lo: int, hi: int, block: int) -> Any:
 
 
 @compiled
-def squares(values: Array, scale: float, lo: int, hi: int) -> float:
-    """Sum of ``(values / scale)^2`` over rows `lo` to `hi`."""
-    total = 0.0
-    for i in range(lo, hi):
-        for j in range(values.shape[1]):
-            total += (values[i, j] / scale) * (values[i, j] / scale)
-    return total
-
-
-@compiled
 def moments(values: Array, scale: float, lo: int, hi: int) -> Any:
-    """Sums of ``values / scale`` and of its squares over rows `lo` to `hi`."""
-    total, total2 = 0.0, 0.0
+    """Sums of ``values / scale`` and of its squares over rows `lo` to `hi`; rows are added by Kahan's sum."""
+    total, total2, lost2 = 0.0, 0.0, 0.0
     for i in range(lo, hi):
+        row, row2 = 0.0, 0.0
         for j in range(values.shape[1]):
             value = values[i, j] / scale
-            total += value
-            total2 += value * value
+            row += value
+            row2 += value * value
+        total += row
+        row2 -= lost2
+        lost2 = (total2 + row2 - total2) - row2
+        total2 += row2
     return total, total2
 
 
