@@ -41,7 +41,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
 
-    cg_steps = (8, 24)
+    cg_steps = (6, 17)
     small: Small = HOST
     _known: tuple[Array, Array, tuple[Array, ...]] | None  # the sums of X and the codes as they are
 
@@ -158,8 +158,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         slope, UD, DD, *of_A, DA = total
         return Slope(slope, UD, DD, self._operators.between(self._D, self._D)), Slope(*of_A), DA
 
-    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
-        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
+    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Array:
+        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; U'r."""
         w = self._newton
         for name in ("z", "p", "q"):
             w[name].fill(0)
@@ -167,8 +167,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         arrays = (W, self._U, self._D, w["g"], w["r"], w["u"], w["free"])
         return self._cg(_kernels().cg_start, model, UD, inverse, arrays, tau, sigma)
 
-    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
-        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
+    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Array:
+        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; U'r."""
         w = self._newton
         arrays = (self._operators.curved(model, w["u"]), self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
         return self._cg(_kernels().cg_step, model, Uu, inverse, arrays, alpha, beta)
@@ -187,11 +187,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         PD, UD, DD = self._with_X(_kernels().combine, self.product_cost, arrays, tau, stretch, self.shape[1])
         return Sums(PD / self.scale, UD, DD, *self._along())
 
-    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
+    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Any:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
-        energy, Uu, uu = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
-        u = self._newton["u"]
-        return Slope(float(energy), Uu, uu, self._operators.between(u, u))
+        return self._spread(kernel, 4 * self.sweep_cost, arrays, *steps, *small)
+
+    def couple(self, C: Array) -> Slope:
+        """Add U C to u on the free entries; <r,u>, U'u, u'u."""
+        w = self._newton
+        arrays = (self._U, w["r"], w["u"], w["free"])
+        energy, Uu, uu = self._spread(_kernels().couple, 3 * self.sweep_cost, arrays, C.astype(self.dtype))
+        return Slope(float(energy), Uu, uu, self._operators.between(w["u"], w["u"]))
 
     def preconditioner(self, model: RowModel, floor: float) -> Array:
         """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
