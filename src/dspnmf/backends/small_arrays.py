@@ -20,7 +20,7 @@ LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
 SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not worth it
 # Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
-_TURN = 0.995  # share of the coupling between two components in the preconditioner of newton-cg, at most
+_TURN = 0.99  # share of the coupling between two components in the preconditioner of newton-cg, at most
 _MERGED = 1e-8  # imaginary part, relative, of two real roots that rounding made a complex pair
 
 
