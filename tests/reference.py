@@ -346,26 +346,31 @@ class ReferenceRows:
         values, vectors = np.linalg.eigh(C)
         return vectors @ np.diag(1 / np.maximum(values, floor * values.max())) @ vectors.T
 
-    def cg_start(self, tau: float, sigma: float, model: Any, UD: object, inverse: np.ndarray) -> tuple[object, ...]:
-        """D shortened; r = -(g + A[D]) where entries are positive or would become so, u = r inverse there."""
+    def cg_start(self, tau: float, sigma: float, model: Any, UD: object, inverse: np.ndarray) -> np.ndarray:
+        """D shortened; r = -(g + A[D]) where entries are positive or would become so, U'r."""
         self.D = np.where(self.U + self.D == 0, sigma * self.D, tau * self.D)
         slope = self.g + self.curved(model, self.D)
         self.free = (self.U + self.D > 0) | (slope < 0)
         self.r = np.where(self.free, -slope, 0.0)
         self.z, self.p, self.q = np.zeros_like(self.U), np.zeros_like(self.U), np.zeros_like(self.U)
-        return self._preconditioned(inverse)
+        return self._residual(inverse)
 
-    def cg_step(self, alpha: float, beta: float, model: Any, Uu: object, inverse: np.ndarray) -> tuple[object, ...]:
+    def cg_step(self, alpha: float, beta: float, model: Any, Uu: object, inverse: np.ndarray) -> np.ndarray:
         """One step: p = u + beta p, z += alpha p, r -= alpha A[p] on the free entries."""
         self.p = self.u + beta * self.p
         self.q = np.where(self.free, self.curved(model, self.u), 0.0) + beta * self.q
         self.z = self.z + alpha * self.p
         self.r = self.r - alpha * self.q
-        return self._preconditioned(inverse)
+        return self._residual(inverse)
 
-    def _preconditioned(self, inverse: np.ndarray) -> tuple[object, ...]:
-        """<r,u>, U'u, u'u, u'Lu."""
-        self.u = u = np.where(self.free, self.r @ inverse, 0.0)
+    def _residual(self, inverse: np.ndarray) -> np.ndarray:
+        """U'r, and u = r inverse."""
+        self.u = self.r @ inverse
+        return self.U.T @ self.r
+
+    def couple(self, C: np.ndarray) -> tuple[object, ...]:
+        """Add U C to u on the free entries: <r,u>, U'u, u'u, u'Lu."""
+        self.u = u = np.where(self.free, self.u + self.U @ C, 0.0)
         return np.vdot(self.r, u), self.U.T @ u, u.T @ u, self.between(u, u)
 
     def project(self) -> tuple[object, ...]:

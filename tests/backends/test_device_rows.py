@@ -319,8 +319,8 @@ def test_nothing_waits_for_the_device(layout: str) -> None:
         rows.look(model, 2, 1.2)
         rows.step(half)
         D, _, _ = rows.face(model, 2)
-        along = rows.cg_start(half, half, model, D.UD, inverse)
-        along = rows.cg_step(half, half, model, along.UD, inverse)
+        along = rows.couple(rows.cg_start(half, half, model, D.UD, inverse))
+        along = rows.couple(rows.cg_step(half, half, model, along.UD, inverse))
         rows.step(half)
         return along.DLD, rows.project(), rows.combine(half)
 

@@ -323,14 +323,15 @@ def test_sweeps_are_bounded(wine: np.ndarray, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(Killed):
         model.fit(wine, checkpoint_path=path, checkpoint_every=0)
     forget_kill(monkeypatch)
-    changed(path, memory={"stretch": 1e300, "unit": 0.0, "factor": 1.0, "drift": 0.0, "last": 0.0, "now": 10**9})
+    rounding = {"unit": 0.0, "factor": 1.0, "drift": 0.0, "last": 0.0}
+    changed(path, memory={"stretch": 1e300, "momentum": 1e300, **rounding, "now": 10**9})
     assert model.fit(wine, checkpoint_path=path).n_iter_ == 12
 
 
 def test_nothing_is_unpickled(written: Path) -> None:
     """Every part of a checkpoint is a plain array."""
     with np.load(written, allow_pickle=False) as content:
-        assert {"about", "codes", "Vt", "P", "Q", "history", "generator"} <= set(content)
+        assert {"about", "codes", "Vt", "before", "P", "Q", "history", "generator"} <= set(content)
         assert all(content[name].dtype.kind in "fUu" for name in content)
 
 

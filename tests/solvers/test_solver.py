@@ -176,7 +176,8 @@ def test_conjugate_gradients_solve_the_model() -> None:
     objective = objective_of(X, 1e-4)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     model = objective.model(s)
-    answered([NewtonCG(200)(rows, model, 1.0, rows.preconditioner(model, 1e-8))])
+    solver = NewtonCG(200)
+    answered([solver(rows, model, 1.0, *solver.effort(rows, objective, s))])
     D = rows._D
     slope = U @ model.S - X @ model.M + D @ model.S + model.coupling * U @ (D.T @ U)
     assert (U + D).min() > 0

@@ -128,6 +128,11 @@ class DeviceSmall(Small):
         """By the host, where it is a matter of microseconds."""
         return self.adopt(HOST.inverse(self.host(S), floor, tiny))
 
+    def coupled(self, T: SmallArray, Q: SmallArray, coupling: float) -> tuple[Tensor, Tensor, Tensor]:
+        """By the host."""
+        B, F, H = HOST.coupled(self.host(T), self.host(Q), coupling)
+        return self.adopt(B), self.adopt(F), self.adopt(H)
+
 
 class DeviceRows(ConjugateGradientRows):
     """X and its codes on a device; `scale` is the unit X is measured in (every sum returned is in that unit)."""
@@ -265,20 +270,26 @@ class DeviceRows(ConjugateGradientRows):
         tiny = 1e4 * float(torch.finfo(self._X.dtype).tiny)
         return self.small.inverse(self._operators.common_curvature(model), floor, tiny)
 
-    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Slope:
-        """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
+    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Tensor:
+        """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""
         self._first = True
         W = self._operators.curved(model, self._w["D"], tau)
         w = self._w if W is None else {**self._w, "G": self._w["G"] - W}
-        (energy,) = self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
-        return self._along_residual(energy)
+        self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
+        return self._tiles.residual_sums(w)
 
-    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Tensor, inverse: Tensor) -> Slope:
-        """One conjugate-gradient step."""
+    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Tensor, inverse: Tensor) -> Tensor:
+        """One conjugate-gradient step; U'r."""
         first, self._first = self._first, False
         W = self._operators.curved(model, self._w["u"])
-        (energy,) = self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
-        return self._along_residual(energy)
+        self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
+        return self._tiles.residual_sums(self._w)
+
+    def couple(self, C: Tensor) -> Slope:
+        """Add U C to u on the free entries; the model along u."""
+        u, between = self._w["u"], self._operators.between
+        (energy,) = self._tiles.couple(self._w, C.T)
+        return cast(Slope, _Residual(energy, lambda: self._tiles.direction_sums(self._w), lambda: between((u,), u)[0]))
 
     def project(self) -> tuple[Slope, Tensor, tuple[Tensor, ...]]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
@@ -293,11 +304,6 @@ class DeviceRows(ConjugateGradientRows):
         U, D = self._w["U"], self._w["D"]
         ULD, DLD = self._operators.between((U, D), D)
         return Sums(self._push(D), UD, DD, ULD, DLD)
-
-    def _along_residual(self, energy: Tensor) -> Slope:
-        """The model along the preconditioned residual u."""
-        u, between = self._w["u"], self._operators.between
-        return cast(Slope, _Residual(energy, lambda: self._tiles.residual_sums(self._w), lambda: between((u,), u)[0]))
 
     # -- everything but descent ------------------------------------------------------------------------------------
 

@@ -223,23 +223,29 @@ class NarrowTiles(FusedTiles):
         kernel[(len(parts),)](*arrays, steps, parts, n, **tile, **flags, num_warps=warps)
         return parts
 
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
         """The residual on the free entries."""
-        parts = self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device), (S, C, T))
+        self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device), (S, C, T))
         self._going = self._always
-        return self._total(parts)
 
     def cg_step(
         self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> list[Tensor]:
+    ) -> None:
         """One step; nothing where its length is zero."""
         at, held = stacked(steps, self._device), {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
         names = "U r u free z p q W"
-        parts = self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
+        self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
         self._going = at
-        return self._total(parts)
 
-    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
+        """Nothing is added up after a step of length zero."""
+        return self.gram(w["r"], w["U"], going=self._going)[1]
+
+    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
+        """Nothing is changed after a step of length zero."""
+        return self._total(self._cg(kernels.couple, "U r u free", w, self._going, (C,)))
+
+    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
         """Nothing is added up after a step of length zero."""
         return self.gram(w["u"], w["U"], going=self._going)
 

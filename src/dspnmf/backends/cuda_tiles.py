@@ -117,20 +117,20 @@ class PlainTiles:
         A = torch.where(U + D == 0, D, 0)
         return [_dot(G, D), _dot(G, A), *self.gram(D, U), *self.gram(A, U, D)]
 
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> list[Tensor]:
-        """Shorten D; the residual r (G holds what operators pull there), preconditioned u: <r,u>."""
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
+        """Shorten D; the residual r (G holds what operators pull there), u = T r."""
         U, D, kind = w["U"], w["D"], w["U"].dtype
         tau, sigma = (as_step(step, U) for step in steps)
         D.mul_(torch.where(U + D == 0, sigma, tau))
         slope = S.to(kind) @ (U + D) + C.to(kind) @ U - w["G"]
         w["free"].copy_((U + D > 0) | (slope < 0))
         w["r"].copy_(torch.where(w["free"].bool(), -slope, 0))
-        return self._preconditioned(w, T)
+        w["u"].copy_(T.to(kind) @ w["r"])
 
     def cg_step(
         self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> list[Tensor]:
-        """One conjugate-gradient step (Chronopoulos & Gear 1989): <r,u>; in the first z, p and q hold nothing."""
+    ) -> None:
+        """One conjugate-gradient step (Chronopoulos & Gear 1989), u = T r; in the first z, p and q hold nothing."""
         kind = w["U"].dtype
         if first:
             for name in ("z", "p", "q"):
@@ -142,13 +142,18 @@ class PlainTiles:
         w["q"].mul_(beta).add_(torch.where(w["free"].bool(), curved, 0))
         w["z"].add_(alpha * w["p"])
         w["r"].sub_(alpha * w["q"])
-        return self._preconditioned(w, T)
+        w["u"].copy_(T.to(kind) @ w["r"])
 
-    def _preconditioned(self, w: dict[str, Tensor], T: Tensor) -> list[Tensor]:
-        w["u"].copy_(torch.where(w["free"].bool(), T.to(w["r"].dtype) @ w["r"], 0))
+    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
+        """U'r."""
+        return self.gram(w["r"], w["U"])[1]
+
+    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
+        """Add C U to u on the free entries, zero on the others: <r,u>."""
+        w["u"].copy_(torch.where(w["free"].bool(), w["u"] + C.to(w["u"].dtype) @ w["U"], 0))
         return [_dot(w["r"], w["u"])]
 
-    def residual_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
         """u'u, U'u."""
         return self.gram(w["u"], w["U"])
 

@@ -47,7 +47,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
 
-    cg_steps = (8, 24)
+    cg_steps = (6, 17)
     small: Small = HOST
     _known: tuple[Array, Array, tuple[Array, ...]] | None  # the sums of X and the codes as they are
 
@@ -213,8 +213,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
             for rows, slope, UD, DD, *of_A, DA in zip(starts, *total, strict=True)
         ]
 
-    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Slope:
-        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; <r,u>, U'u, u'u."""
+    def cg_start(self, tau: float, sigma: float, model: RowModel, UD: Array, inverse: Array) -> Array:
+        """Shorten D by tau, its part A by sigma; r = residual on the free entries, u = r inverse; U'r."""
         w = self._newton
         for name in ("z", "p", "q"):
             w[name].fill(0)
@@ -222,8 +222,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         arrays = (W, self._U, self._D, w["g"], w["r"], w["u"], w["free"])
         return self._cg(_kernels().cg_start, model, UD, inverse, arrays, tau, sigma)
 
-    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Slope:
-        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; <r,u>, U'u, u'u."""
+    def cg_step(self, alpha: float, beta: float, model: RowModel, Uu: Array, inverse: Array) -> Array:
+        """P = u + beta p, z += alpha p, r -= alpha A[p], u = r inverse; U'r."""
         w = self._newton
         arrays = (self._operators.curved(model, w["u"]), self._U, w["z"], w["r"], w["u"], w["p"], w["q"], w["free"])
         return self._cg(_kernels().cg_step, model, Uu, inverse, arrays, alpha, beta)
@@ -248,11 +248,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         each = zip(starts, self._apart(PD, len(starts)), *rest, strict=True)
         return [Sums(PD, UD, DD, *rows._along()) for rows, PD, UD, DD in each]
 
-    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Slope:
+    def _cg(self, kernel: Any, model: RowModel, cross: Array, inverse: Array, arrays: Arrays, *steps: float) -> Any:
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
-        energy, Uu, uu = self._spread(kernel, 5 * self.sweep_cost, arrays, *steps, *small)
-        u = self._newton["u"]
-        return Slope(float(energy), Uu, uu, self._operators.between(u, u))
+        return self._spread(kernel, 4 * self.sweep_cost, arrays, *steps, *small)
+
+    def couple(self, C: Array) -> Slope:
+        """Add U C to u on the free entries; <r,u>, U'u, u'u."""
+        w = self._newton
+        arrays = (self._U, w["r"], w["u"], w["free"])
+        energy, Uu, uu = self._spread(_kernels().couple, 3 * self.sweep_cost, arrays, C.astype(self.dtype))
+        return Slope(float(energy), Uu, uu, self._operators.between(w["u"], w["u"]))
 
     def preconditioner(self, model: RowModel, floor: float) -> Array:
         """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""

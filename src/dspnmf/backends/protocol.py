@@ -155,11 +155,14 @@ class ConjugateGradientRows(Rows, Protocol):
     def preconditioner(self, model: RowModel, floor: float) -> SmallArray:
         """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
 
-    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: SmallArray, inverse: SmallArray) -> Slope:
-        """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
+    def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: SmallArray, inverse: SmallArray) -> SmallArray:
+        """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries. Leaves u = r inverse."""
 
-    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: SmallArray, inverse: SmallArray) -> Slope:
-        """One conjugate-gradient step."""
+    def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: SmallArray, inverse: SmallArray) -> SmallArray:
+        """One conjugate-gradient step; U'r of the residual it leaves, and u = r inverse."""
+
+    def couple(self, C: SmallArray) -> Slope:
+        """Add U C to u on the free entries, which ends its preconditioning; the model along u."""
 
     def project(self) -> tuple[Slope, SmallArray, tuple[SmallArray, ...]]:
         """Make z the direction to the projection of U + D + z; the model along it, D'z and D'Lz."""

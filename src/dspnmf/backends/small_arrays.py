@@ -21,6 +21,7 @@ SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not wo
 # Q is a running sum: a diagonal entry this far below the largest says nothing (by the bytes of X's numbers)
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _STEPS = 200  # to a zero of a slope, at most
+_TURN = 0.99  # share of the coupling between two components in the preconditioner of newton-cg, at most
 
 
 class Small:
@@ -75,6 +76,10 @@ class Small:
         """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
         values, vectors = np.linalg.eigh(S)
         return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
+
+    def coupled(self, T: SmallArray, Q: SmallArray, coupling: float) -> tuple[SmallArray, SmallArray, SmallArray]:
+        """What `couple` of newton-cg needs: a basis and two tables, all k x k (`coupled`)."""
+        return coupled(T, Q, coupling)
 
 
 HOST = Small()
@@ -161,6 +166,22 @@ def _upward_zero(slope: tuple[float, ...], lo: float, hi: float) -> float:
         if t == before:
             break
     return t
+
+
+def coupled(T: Array, Q: Array, coupling: float) -> tuple[Array, Array, Array]:
+    """Basis B and tables F, H: ``r T + U B (F * (H * W - W')) B'`` solves ``u / T + coupling U (u'U) = r``.
+
+    W is ``B'(U'r)B``, and Q = U'U. In the basis, ``B B' = T`` and ``B'QB`` is diagonal, so pairs of entries of B'(U'u)B
+    are solved for on their own: ``w_ij + rho_ij w_ji``. rho comes near 1 where codes may turn without changing U U'
+    (then V alone says where to). It is held below _TURN, so that the solution is bounded, and positive definite in r.
+    """
+    root = np.linalg.cholesky(T)
+    lengths, vectors = np.linalg.eigh(root.T @ Q @ root)
+    lengths = coupling * np.maximum(lengths, 0.0)
+    rho = np.sqrt(np.outer(lengths, lengths))
+    held = coupling * np.minimum(1.0, _TURN / np.maximum(rho, _TURN))
+    F = held / (1 - np.minimum(rho, _TURN) ** 2)
+    return root @ vectors, F, held * lengths / max(coupling, 1e-300)
 
 
 def components(Vt: Array, P: Array, Q: Array, rounding: float = ROUNDING_OF_Q[8]) -> Array:

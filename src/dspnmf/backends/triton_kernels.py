@@ -261,7 +261,7 @@ def cg_start(
     U, D, G, R, W, FREE, S, C, T, STEPS, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    """Shorten D; residual R on the free entries, W = T R. Sum: <R,W>."""
+    """Shorten D; residual R on the free entries, W = T R."""
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
     tau, sigma = tl.load(STEPS).to(u.dtype), tl.load(STEPS + 1).to(u.dtype)
@@ -273,9 +273,7 @@ def cg_start(
     tl.store(FREE + here, free.to(tl.int8), mask=mask)
     r = tl.where(free, -slope, 0.0)
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
-    tl.store(W + here, w, mask=mask)
-    tl.store(OUT + tl.program_id(0), tl.sum(r * w))
+    tl.store(W + here, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), mask=mask)
 
 
 @triton.jit
@@ -284,7 +282,7 @@ def cg_step(
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, FIRST: tl.constexpr,
     OPERATORS: tl.constexpr,
 ):  # fmt: skip
-    """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989). Sum: <R,W>.
+    """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989).
 
     With OPERATORS, A is what these add to the curvature along W. The first step finds Z, P and Q empty. A later one of
     length zero means that all is done: nothing is read.
@@ -310,9 +308,22 @@ def cg_step(
     tl.store(Z + here, z, mask=mask)
     r = tl.load(R + here, mask=mask, other=0.0) - alpha * q
     tl.store(R + here, r, mask=mask)
-    w = tl.where(free, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), 0.0)
+    tl.store(W + here, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), mask=mask)
+
+
+@triton.jit
+def couple(
+    U, R, W, FREE, C, GOING, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr
+):  # fmt: skip
+    """W += C U on the free entries, zero on the others. Sum: <R,W>. Nothing where GOING is zero."""
+    if tl.load(GOING) == 0.0:
+        return
+    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
+    w = tl.load(W + here, mask=mask, other=0.0)
+    w += _product(_square(C, U.dtype.element_ty, K, KP), tl.load(U + here, mask=mask, other=0.0), MODE)
+    w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
     tl.store(W + here, w, mask=mask)
-    tl.store(OUT + tl.program_id(0), tl.sum(r * w))
+    tl.store(OUT + tl.program_id(0), tl.sum(tl.load(R + here, mask=mask, other=0.0) * w))
 
 
 @triton.jit

@@ -1,11 +1,11 @@
 """Fits that survive being killed: their state in a file, written every so often, removed when the fit is done.
 
-The file is an .npz (no pickle): codes, V', P, Q, history, the state of the random numbers, the best run so far, V' of
-the other runs, and what says which fit it belongs to: an identity, and sums over the rows of X with fixed random
-weights. It is complete at every moment, because a new one is written next to it and then takes its place. A fit called
-again with the same arguments goes on where the file was written, and ends where it would have ended undisturbed. A file
-of another fit, or one that is damaged, is refused and left alone: everything in it is checked before it is used. A file
-that cannot be written does not end the fit.
+The file is an .npz (no pickle): codes, V' (and that of the iteration before), P, Q, history, the state of the random
+numbers, the best run so far, V' of the other runs, and what says which fit it belongs to: an identity, and sums over
+the rows of X with fixed random weights. It is complete at every moment, because a new one is written next to it and
+then takes its place. A fit called again with the same arguments goes on where the file was written, and ends where it
+would have ended undisturbed. A file of another fit, or one that is damaged, is refused and left alone: everything in it
+is checked before it is used. A file that cannot be written does not end the fit.
 """
 
 from __future__ import annotations
@@ -170,6 +170,7 @@ class Checkpoint:
         def run(name: str) -> Run:
             codes = rows.restore_codes(archive.row_blocks(f"{name}codes", (n, k), rows.dtype, GROUP))
             Vt = archive.array(f"{name}Vt", (m, k), np.float64)
+            before = archive.array(f"{name}before", (m, k), np.float64)
             P = archive.array(f"{name}P", (m, k), np.float64, below=ROUNDED_SUMS)
             Q = archive.array(f"{name}Q", (k, k), np.float64, below=ROUNDED_SUMS)
             names = (f"{name}L{j}" for j in range(about["operators"]))
@@ -184,7 +185,7 @@ class Checkpoint:
                 if not np.allclose(there, now := rows.small.host(here), 0, ROUNDED_SUMS * np.abs(now).max()):
                     raise ValueError("its sums are not those of its codes")
             adopt = rows.small.adopt
-            state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)))
+            state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)), before=adopt(before))
             with np.errstate(all="ignore"):
                 (value,) = rows.small.fetch([self._objective.value(state)])
             size = abs(history[-1]) + sum(weight * term.norm2 for weight, term in self._objective.weighted())
@@ -226,7 +227,8 @@ class Checkpoint:
             runs = {"": Run(None, point.state, point.history, False)} | ({"best_": point.best} if point.best else {})
             for name, run in runs.items():
                 s = run.state.on_host(rows.small)
-                small = {"Vt": s.Vt, "P": s.P, "Q": s.Q, "history": np.array(run.history)}
+                before = s.Vt if s.before is None else s.before
+                small = {"Vt": s.Vt, "before": before, "P": s.P, "Q": s.Q, "history": np.array(run.history)}
                 for part, array in (small | {f"L{j}": L for j, L in enumerate(s.L)}).items():
                     _write(archive, name + part, array)
                 with archive.open(f"{name}codes.npy", "w", force_zip64=True) as member:

@@ -1,11 +1,12 @@
 """Where a descent stands: the small arrays that terms are written in, and solvers move.
 
-=====  ======  ===============================
-V      k x m   components; ``Vt`` is m x k
-P      m x k   X'U
-Q      k x k   U'U
-L      k x k   U'LU for every operator
-=====  ======  ===============================
+======  ======  ===============================
+V       k x m   components; ``Vt`` is m x k
+P       m x k   X'U
+Q       k x k   U'U
+L       k x k   U'LU for every operator
+before  m x k   V' one iteration ago
+======  ======  ===============================
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class State:
     Q: SmallArray
     L: tuple[SmallArray, ...] = ()
     norms: Mapping[str, BlockNorms] = field(default_factory=dict)  # of blocks of X that have changed since the start
+    before: SmallArray | None = None  # None: there was no iteration yet, or the solver does not ask
 
     def norm2(self, block: Block, at_start: float) -> float:
         """||X||^2 of a block, as it is now."""
@@ -38,8 +40,10 @@ class State:
 
     def on_host(self, small: Small) -> State:
         """The same on the host."""
-        host = small.host
-        return replace(self, Vt=host(self.Vt), P=host(self.P), Q=host(self.Q), L=tuple(map(host, self.L)))
+        host, before = small.host, None if self.before is None else small.host(self.before)
+        return replace(
+            self, Vt=host(self.Vt), P=host(self.P), Q=host(self.Q), L=tuple(map(host, self.L)), before=before
+        )
 
     def moved(self, t: Scalar, d: Sums) -> State:
         """After the codes took a step t along D; components as they are."""

@@ -2,14 +2,16 @@
 
 One iteration, at lam = 1 (D and U are n x k and stay with the rows; everything else is small):
 
-1. the terms' model around U: curvature S, pull M, coupling
+1. the terms' model around U: curvature S, pull M, coupling; V goes on as it last moved (V^, not below zero)
 2. the rows find a direction D that lowers the model (`hals` in one look, `newton_cg` in two)
-3. they return PD = X'D, U'D, D'D: from these follows the objective along U + t D, a quartic
+3. they return PD = X'D, U'D, D'D: from these follows the objective along U + t D, a quartic, at V and at V^
 4. t minimises it on [0, 1]; where the minimum lies beyond, the next direction is stretched (and cut off at zero)
 5. U += t D, P += t PD, Q += t (U'D + D'U) + t^2 D'D; then V by HALS sweeps on P and Q alone
 
 t minimises the objective on a segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V.
-So no iteration goes up. D is a descent direction where the model is convex, because it has the objective's gradient.
+V^ takes the place of V only where the step ends no higher with it. So no iteration goes up. How far V goes on is
+`momentum`, which grows while V^ is the better one and is cut when not (Ang & Gillis, Neural Computation 31(2), 2019).
+Where V^ is V, D is a descent direction if the model is convex, because that has the objective's gradient.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from dspnmf.solvers.requests import Requests, ask, repeat
 _FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
 _EVERY = 8  # iterations after which sums made anew cost little against them
 _UNKNOWN = 256.0  # a factor that no rows exceed
+_GROW, _CUT = 1.05, 1.5  # of the momentum: after a step it made better, after one it did not
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 
 
@@ -80,17 +83,20 @@ class Descent(Update):
     stretch: float = 1.0
     rounding: SumsRounding = field(default_factory=SumsRounding)
     unit: float = 0.0  # of errors of the objective
+    momentum: float = 0.5  # share of V's last change that is added to it for the next direction
 
     @property
     def memory(self) -> dict[str, float]:
-        """The stretch of the next direction, what the sums resolve, and what the inner solver remembers."""
-        return {"stretch": self.stretch, "unit": self.unit, **asdict(self.rounding), **self.inner.memory}
+        """Stretch and momentum of the next direction, what the sums resolve, and what the inner solver remembers."""
+        own = {"stretch": self.stretch, "momentum": self.momentum, "unit": self.unit}
+        return own | asdict(self.rounding) | self.inner.memory
 
     def restore(self, memory: Mapping[str, float]) -> None:
         """Restore what `memory` saved."""
         self.stretch = float(np.clip(memory["stretch"], 1.0, LONGEST))
         self.rounding = SumsRounding(*(memory[name] for name in asdict(self.rounding)))
         self.unit = memory["unit"]
+        self.momentum = min(memory["momentum"], 1.0)
         self.inner.memory = {name: memory[name] for name in self.inner.memory}
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
@@ -110,30 +116,39 @@ class Descent(Update):
         """One iteration that never goes up."""
         inner = self.inner
 
-        def work(Vt: SmallArray, P: SmallArray, Q: SmallArray, *effort: Scalar) -> Requests[tuple[SmallArray, ...]]:
+        def work(
+            Vt: SmallArray, before: SmallArray, P: SmallArray, Q: SmallArray, momentum: Scalar, *effort: Scalar
+        ) -> Requests[tuple[SmallArray, ...]]:
             here = replace(s, Vt=Vt, P=P, Q=Q)
-            model = objective.model(here)
-            return self._step(rows, objective, here, model, (yield from inner(rows, model, *effort)))
+            ahead = replace(here, Vt=(Vt + momentum * (Vt - before)).clip(0.0))
+            model = objective.model(ahead)
+            return self._step(rows, objective, here, ahead, model, (yield from inner(rows, model, *effort)))
 
-        effort = (self.stretch, *inner.effort(rows, objective, s))
-        left = yield from repeat(rows.small, self, work, s.Vt, s.P, s.Q, *effort)
+        before, effort = s.Vt if s.before is None else s.before, inner.effort(rows, objective, s)
+        arguments = (s.Vt, before, s.P, s.Q, self.momentum, self.stretch, *effort)
+        left = yield from repeat(rows.small, self, work, *arguments)
         t, reach, value, new = self._taken(rows, objective, s, left)
         if t == 0:  # nothing to gain this way; two sweeps lead downhill unless the codes are stationary
             model = objective.model(s)
-            left = self._step(rows, objective, s, model, (yield from ask(rows.look, model, 2, 1.0)))
+            left = self._step(rows, objective, s, s, model, (yield from ask(rows.look, model, 2, 1.0)))
             t, reach, value, new = self._taken(rows, objective, s, left)
         self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
         return value, new
 
-    def _step(self, rows: Rows, objective: Objective, s: State, model: RowModel, d: Sums) -> tuple[SmallArray, ...]:
+    def _step(
+        self, rows: Rows, objective: Objective, s: State, ahead: State, model: RowModel, d: Sums
+    ) -> tuple[SmallArray, ...]:
         """Take the best step along a direction; what the host must know of it, and the small arrays there."""
-        t, reach = rows.small.best_step(objective.along(s, d))
-        t = rows.step(t)
-        moved = s.moved(t, d)
+        where = rows.small.where
+        lowest, t, reach = _lowest(rows, objective, s, d)
+        lowest_ahead, t_ahead, reach_ahead = _lowest(rows, objective, ahead, d)
+        gained = lowest_ahead <= lowest
+        t, reach = rows.step(where(gained, t_ahead, t)), where(gained, reach_ahead, reach)
+        moved = replace(s.moved(t, d), Vt=where(gained, ahead.Vt, s.Vt))
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
         size2 = t * t * trace(d.DD) * trace(model.S)
-        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled, size2])
+        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled, gained, size2])
         return facts, new.Vt, new.P, new.Q, *new.L
 
     def _taken(
@@ -141,8 +156,9 @@ class Descent(Update):
     ) -> tuple[float, float, float, State]:
         """What a step left: its length, the best beyond 1, objective and state there."""
         facts, Vt, P, Q, *L = left
-        new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
-        length, longest, value, lost, settled, size2 = rows.small.fetch(facts)
+        new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L), before=s.Vt)
+        length, longest, value, lost, settled, gained, size2 = rows.small.fetch(facts)
+        self.momentum = min(_GROW * self.momentum, 1.0) if gained else self.momentum / _CUT
         self.rounding.step(size2)
         if lost or self.rounding.worn(value, self.unit):
             exact = new.with_sums(*rows.sums())
@@ -152,6 +168,13 @@ class Descent(Update):
             self.rounding.measured(abs(here - before), self.unit)
         self.inner.adapt(settled)
         return length, longest, value, new
+
+
+def _lowest(rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[Scalar, Scalar, Scalar]:
+    """The objective after the best step along D, the step, and the best beyond 1."""
+    c1, c2, c3, c4 = objective.along(s, d)
+    t, reach = rows.small.best_step((c1, c2, c3, c4))
+    return objective.value(s) + t * (c1 + t * (c2 + t * (c3 + t * c4))), t, reach
 
 
 def with_components(rows: Rows, objective: Objective, s: State) -> State:

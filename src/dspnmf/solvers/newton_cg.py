@@ -22,7 +22,8 @@ class NewtonCG:
     """The whole model, coupling included: two sweeps find the face, conjugate gradients the point on it.
 
     (a) two sweeps from U, (b) the exact step of the model along them, (c) conjugate gradients on the entries that are
-    positive or would become so, (d) projection, and the exact step of the model along the projected direction.
+    positive or would become so, preconditioned by the inverse of the whole model (exact where every entry is free),
+    (d) projection, and the exact step of the model along the projected direction.
     `steps` bounds (c); if not given, the bound follows what a look at X costs, and (c) ends when the residual has
     fallen to a tenth (on a device: goes on without effect).
     """
@@ -31,12 +32,14 @@ class NewtonCG:
     reduction: float = 0.1
     memory: dict[str, float] = field(default_factory=dict)  # nothing
 
-    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray]:
-        """The preconditioner of the next conjugate gradients."""
+    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray, ...]:
+        """The preconditioner of the next conjugate gradients: inverse of the curvature, and what coupling adds."""
         rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
-        return (rows.preconditioner(objective.model(s), float(np.finfo(rows.dtype).eps) ** 0.5),)
+        model = objective.model(s)
+        inverse = rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
+        return inverse, *rows.small.coupled(inverse, s.Q, model.coupling)
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, inverse: SmallArray) -> Requests[Sums]:
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, *preconditioner: SmallArray) -> Requests[Sums]:
         """Two looks at X, and the steps between them without it."""
         rows = cast(ConjugateGradientRows, rows)
         D, A, DA = yield from ask(rows.face, model, 2)
@@ -46,7 +49,7 @@ class NewtonCG:
             tau, sigma = _face_steps(rows.small, D, A, DA, model)
         rest = tau - sigma  # D becomes tau D - rest A
         UD = tau * D.UD - rest * A.UD
-        self._conjugate_gradients(rows, model, tau, sigma, UD, inverse)
+        self._conjugate_gradients(rows, model, tau, sigma, UD, *preconditioner)
         z, Dz, DLz = rows.project()
         slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
         for j, K in model.curves.items():
@@ -59,10 +62,15 @@ class NewtonCG:
 
     def _conjugate_gradients(
         self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray,
-        inverse: SmallArray,
+        inverse: SmallArray, B: SmallArray, F: SmallArray, H: SmallArray,
     ) -> None:  # fmt: skip
         where, eps = rows.small.where, float(np.finfo(rows.dtype).eps)
-        along = rows.cg_start(tau, sigma, model, UD, inverse)
+
+        def preconditioned(Ur: SmallArray) -> Slope:
+            W = B.T @ Ur @ B
+            return rows.couple(B @ (F * (H * W - W.T)) @ B.T)
+
+        along = preconditioned(rows.cg_start(tau, sigma, model, UD, inverse))
         steps, reduction = self._effort(rows)
         start, alpha, beta, going = along.slope, 0.0, 0.0, True
         for step in range(steps):
@@ -72,14 +80,14 @@ class NewtonCG:
             if rows.small.over(going):
                 break
             alpha, before = where(going, along.slope / curvature, 0.0), along.slope
-            along = rows.cg_step(alpha, beta, model, along.UD, inverse)
+            along = preconditioned(rows.cg_step(alpha, beta, model, along.UD, inverse))
             beta = where(going, along.slope / before, 0.0)
 
     def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
         if self.steps is not None:
             return self.steps, 0.0
-        # a step is five products with k x k; together they may cost about half of the two products with X
-        steps = (1.2 * rows.product_cost + ITERATION_COST) / (5 * rows.sweep_cost)
+        # a step is seven products with k x k; together they may cost about half of the two products with X
+        steps = (1.2 * rows.product_cost + ITERATION_COST) / (7 * rows.sweep_cost)
         return int(np.clip(steps, *rows.cg_steps)), self.reduction
 
 

@@ -20,7 +20,7 @@ Shapes and formulas are those of the solver (`dspnmf.solvers.loop`); what a kern
 numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` next to it.
 """
 
-from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, face, project
+from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, couple, face, project
 from dspnmf.backends.kernels.nnls import solve_rows
 from dspnmf.backends.kernels.philox import draw
 from dspnmf.backends.kernels.products import checksum, moments, sums
@@ -31,6 +31,7 @@ __all__ = [
     "cg_step",
     "checksum",
     "combine",
+    "couple",
     "draw",
     "face",
     "look",

@@ -99,16 +99,6 @@ def inner(A: Array, B: Array) -> float:
 
 
 @compiled
-def precondition(r: Array, free: NDArray[np.bool_], T: Array, u: Array) -> float:
-    """``u = r T`` on the free entries of a block; returns <r,u>."""
-    np.dot(r, T, u)
-    uf, ff = u.reshape(-1), free.reshape(-1)
-    for e in range(uf.size):
-        uf[e] = uf[e] if ff[e] else 0
-    return inner(r, u)
-
-
-@compiled
 def cg_start(
     W: Array | None,
     U: Array,
@@ -126,13 +116,12 @@ def cg_start(
     hi: int,
     block: int,
 ) -> Any:
-    """Shorten D by tau, its part that ends at zero by sigma; the residual there, preconditioned.
+    """Shorten D by tau, its part that ends at zero by sigma; the residual there: U'r.
 
-    r is the negative gradient of the model (``A[D] = D S + U C + W``) on the free entries, u = r T; <r,u>, U'u, u'u.
+    r is the negative gradient of the model (``A[D] = D S + U C + W``) on the free entries, u = r T on all of them.
     """
     k = S.shape[0]
-    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
-    square = np.empty((k, k), U.dtype)
+    Ur, square = np.zeros((k, k)), np.empty((k, k), U.dtype)
     DS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
     scale, scale_A, zero = U.dtype.type(tau), U.dtype.type(sigma), U.dtype.type(0)
     for i in range(lo, hi, block):
@@ -152,10 +141,9 @@ def cg_start(
                 is_free = Ub[b, a] + Db[b, a] > 0 or slope < 0
                 fb[b, a] = is_free
                 rb[b, a] = -slope if is_free else zero
-        energy += precondition(rb, fb, T, ub)
-        add_gram(Ub, ub, square, Uu)
-        add_gram(ub, ub, square, uu)
-    return energy, Uu, uu
+        np.dot(rb, T, ub)
+        add_gram(Ub, rb, square, Ur)
+    return Ur
 
 
 @compiled
@@ -177,13 +165,12 @@ def cg_step(
     hi: int,
     block: int,
 ) -> Any:
-    """One preconditioned conjugate-gradient step in one look (q = A[p] by recurrence, Chronopoulos & Gear 1989).
+    """One preconditioned conjugate-gradient step in one look (q = A[p] by recurrence, Chronopoulos & Gear 1989): U'r.
 
-    ``A[u] = u S + U C + W``; W may be None.
+    ``A[u] = u S + U C + W``; W may be None. Leaves u = r T on all entries.
     """
     k = S.shape[0]
-    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
-    square = np.empty((k, k), U.dtype)
+    Ur, square = np.zeros((k, k)), np.empty((k, k), U.dtype)
     uS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
     step, mix, zero = U.dtype.type(alpha), U.dtype.type(beta), U.dtype.type(0)
     uSf, UCf = uS.reshape(-1), UC.reshape(-1)
@@ -203,7 +190,26 @@ def cg_step(
             qf[e] = (uSf[e] + UCf[e] if ff[e] else zero) + mix * qf[e]
             zf[e] += step * pf[e]
             rf[e] -= step * qf[e]
-        energy += precondition(rb, fb, T, ub)
+        np.dot(rb, T, ub)
+        add_gram(Ub, rb, square, Ur)
+    return Ur
+
+
+@compiled
+def couple(U: Array, r: Array, u: Array, free: NDArray[np.bool_], C: Array, lo: int, hi: int, block: int) -> Any:
+    """``u + U C`` on the free entries, zero on the others; <r,u>, U'u, u'u."""
+    k = C.shape[0]
+    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
+    square, UC, zero = np.empty((k, k), U.dtype), np.empty((block, k), U.dtype), U.dtype.type(0)
+    UCf = UC.reshape(-1)
+    for i in range(lo, hi, block):
+        j = min(i + block, hi)
+        Ub, ub = U[i:j], u[i:j]
+        np.dot(Ub, C, UC[: j - i])
+        uf, ff = ub.reshape(-1), free[i:j].reshape(-1)
+        for e in range(uf.size):
+            uf[e] = uf[e] + UCf[e] if ff[e] else zero
+        energy += inner(r[i:j], ub)
         add_gram(Ub, ub, square, Uu)
         add_gram(ub, ub, square, uu)
     return energy, Uu, uu
