@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# as many processes as there are cores, each with all its threads (they are tested too); a file's tests share fixtures
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
 export PYTHONHASHSEED ?= 0
 
 .PHONY: demo readme picture docs test test-all check bench clean
@@ -32,10 +34,10 @@ check: $(VENV)/.installed
 	$(BIN)/codespell
 
 test: check  ## every check but the slow studies
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: check  ## with the slow studies
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README.md
 	$(BIN)/python benchmarks/_run.py

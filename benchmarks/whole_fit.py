@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -169,6 +170,7 @@ def main() -> None:
                 ratio, row = against_scikit(f"{name} ({X.shape[0]:,} x {X.shape[1]:,}, {X.dtype})", X, k)
                 ratios.append(ratio)
                 rows.append(row)
+                print(*row, sep=" | ", file=sys.stderr, flush=True)
     if rows:
         header = ("X", "k", "scikit-learn NMF", "dspnmf NMF", "times as fast", "at our defaults", "error over theirs")
         mean = float(np.exp(np.mean(np.log(ratios))))
