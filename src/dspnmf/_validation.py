@@ -318,6 +318,17 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
     )
 
 
+def warn_unresolved(share: float, weighted: bool) -> None:
+    """Said where float32 codes cannot come closer, so that smaller objectives would be rounding."""
+    smaller = ", or a smaller alpha" if weighted else ""
+    warnings.warn(
+        f"The objective fell to {max(share, 0.0):.1e} of the numbers it is the difference of, which is less than "
+        f"float32 resolves: its value is rounding. Pass X.astype('float64'){smaller}.",
+        RuntimeWarning,
+        stacklevel=users_frame(),
+    )
+
+
 def users_frame() -> int:
     """How many calls up the first frame outside this package and scikit-learn is, for `warnings.warn` above."""
     level, frame = 1, sys._getframe(1)

@@ -53,6 +53,7 @@ INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
 INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
 _LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
+_UNRESOLVED = 1e-14  # share of the numbers it is the difference of: objectives below are rounding of float32 codes
 _PUBLISHED_START = 2.0**-20, 2.0**20  # size of its codes in the solver's unit: float32 holds their fourth powers
 RandomState = int | np.integer[Any] | np.random.RandomState | None
 
@@ -193,6 +194,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             before, last = best.history[-2:]  # as the stopping rule saw them, without the codes that end the fit
             change = abs(before - last) / max(abs(last), 1e-15 * abs(before))
             _validation.warn_not_converged(self.max_iter, self.tol, change)
+        share = best.history[-1] / max(problem.objective.size, np.finfo(float).tiny)
+        if problem.rows.dtype == np.float32 and share < _UNRESOLVED and problem.objective.size > 0:
+            _validation.warn_unresolved(share, problem.objective.weights.get("structure", 0.0) > 0)
         Z = delivered(backend, rows, codes, path)
         keeper.remove()
         return Z
