@@ -223,12 +223,15 @@ def test_norms(shape: tuple[int, int], held: int, tmp_path: Path, monkeypatch: p
 
 
 def test_the_gram_matrix_takes_one_read(tmp_path: Path, reads: list[int]) -> None:
-    """Up to 4,096 features, ||X'X||^2 is had from one read; mean and ||X||^2 from the read that checks X."""
+    """Up to 4,096 features, ||X'X||^2 is had from one read: that which checks X, where a fit preserves XX'."""
     checked = file.FILE.check(NMF(), npy(data(), tmp_path), reset=True)
     checked.mean(), checked.norm2(1.0)
     assert sum(reads) // checked.shape[0] == 1
-    checked.gram_norm2(1.0)
+    found = checked.gram_norm2(3.0)
     assert sum(reads) // checked.shape[0] == 2
+    reads.clear()
+    assert file.FILE.check(DSPNMF(), npy(data(), tmp_path), reset=True).gram_norm2(3.0) == pytest.approx(found, 1e-14)
+    assert sum(reads) // checked.shape[0] == 1
 
 
 @pytest.mark.parametrize(("solver", "each"), [("hals", 1), ("newton-cg", 2)])
@@ -458,3 +461,19 @@ def test_memory(on_disk: bool, tmp_path: Path) -> None:
     (tmp_path / "x.npy").unlink()
     slabs, spare = 2 * 2**24, 2**26
     assert used < slabs + spare + (0 if on_disk else 3 * n * 3 * 4)
+
+
+@pytest.mark.parametrize(("cls", "readings"), [(DSPNMF, 5), (NMF, 4)])
+def test_readings_of_a_whole_fit(cls: Any, readings: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X is read once for all its facts, once or twice for the start, once an iteration, and twice for the codes."""
+    X, rows, iterations = npy(data(np.float32), tmp_path), 0, 3
+    read = reading.SlabReader._read
+
+    def counted(self: Any, source: Any, lo: int, hi: int, out: np.ndarray) -> None:
+        nonlocal rows
+        rows += hi - lo
+        read(self, source, lo, hi, out)
+
+    monkeypatch.setattr(reading.SlabReader, "_read", counted)
+    cls(K, solver="hals", max_iter=iterations, tol=0, random_state=0).fit(X)
+    assert rows == N * (readings + iterations)

@@ -87,6 +87,17 @@ def test_never_up(name: str, data: str, k: int, solver: str, request: pytest.Fix
     assert np.diff(history).max() <= 1e-12 * (abs(history[0]) + np.sum(X**2) + np.sum((X.T @ X) ** 2))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [*MONOTONE, "NMF", "DSPNMF", "ONMF", "SDNMF"])
+def test_the_history_ends_with_the_objective(name: str, dtype: Any, wine: np.ndarray) -> None:
+    """The last entry is the objective at the codes and components that the fit returns, exactly, and no rise."""
+    for k in (2, 12):
+        model = make(name, k, random_state=0, max_iter=40, tol=0).fit(wine.astype(dtype), labels_for(name, len(wine)))
+        assert model.objective_history_[-1] == model.objective_ >= 0
+        if name not in ("ONMF", "SDNMF"):
+            assert model.objective_ <= model.objective_history_[-2]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "hals"])
 @pytest.mark.parametrize("name", MONOTONE)

@@ -32,7 +32,7 @@ from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.memory import MemoryBackend, on_host
-from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, rounding_of_looks, triangle_residual2
+from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, Triangle, rounding_of_looks
 from dspnmf.backends.protocol import Backend, Capability, Rows
 from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
@@ -194,7 +194,8 @@ class DaskRows(Rows):
         if self.shape[1] > TRIANGLE:
             return None
         self.release()
-        return triangle_residual2(self._on_rows(partition.Triangle.of)[1][0].R, self.shape[1])
+        triangle: Triangle = self._on_rows(MemoryRows.triangle)[1][0]
+        return triangle.residual2(self.shape[1])
 
     def _on_rows(self, method: partition.Method, **arguments: Any) -> tuple[Any, partition.Addends]:
         command = partial(partition.on_rows, method=method, scale=self.scale, **arguments)

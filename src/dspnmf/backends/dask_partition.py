@@ -12,7 +12,6 @@ import signal
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add, itemgetter
 from typing import Any, TypeAlias, TypeVar
@@ -91,21 +90,6 @@ def facts(X: ArrayLike, span: Span, state: State) -> tuple[State, Addends]:
 def gram_stripe(X: ArrayLike, span: Span, state: State, *, lo: int, hi: int, unit: float) -> tuple[State, Addends]:
     """Columns of X'X."""
     return state, (norms.gram_stripe(as_block(X), lo, hi, unit),)
-
-
-@dataclass(frozen=True)
-class Triangle:
-    """The triangular factor R of [X U] for some rows; a sum is the factor of the rows of both."""
-
-    R: Any
-
-    @classmethod
-    def of(cls, rows: MemoryRows) -> Triangle:
-        """The factor of these rows."""
-        return cls(rows.triangle())
-
-    def __add__(self, other: Triangle) -> Triangle:
-        return Triangle(np.linalg.qr(np.vstack([self.R, other.R]), mode="r"))
 
 
 def apply(

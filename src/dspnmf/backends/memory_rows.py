@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +41,21 @@ _WELL_CONDITIONED = {4: 1e-8, 8: 1e-5}  # eigenvalues, smallest over largest, of
 _MOST_STARTS = 16  # that share a reading of X: more are no faster
 _STARTS_BYTES = 2.0**28  # that the arrays of starts which share a reading may take, or as much as X
 _STARTS_ARRAYS = 8  # of the codes' shape, for every start
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The triangular factor R of [X U] for some rows; a sum is the factor of the rows of both."""
+
+    R: Any  # an array
+
+    def __add__(self, other: Triangle) -> Triangle:
+        return Triangle(np.linalg.qr(np.vstack([self.R, other.R]), mode="r"))
+
+    def residual2(self, m: int) -> float:
+        """||XX' - UU'||^2 as ``||R_x R_x' - R_u R_u'||^2``: large numbers cancel before they are squared."""
+        R = self.R
+        return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
 
 
 class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
@@ -312,18 +329,22 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 from the residuals, or None where there are too many features for it."""
-        return None if self.shape[1] > TRIANGLE else triangle_residual2(self.triangle(), self.shape[1])
+        return None if self.shape[1] > TRIANGLE else self.triangle().residual2(self.shape[1])
 
-    def triangle(self) -> Array:
-        """The triangular factor R of [X U], built block by block."""
-        U = self.codes
-        R: Any = np.empty((0, self.shape[1] + self.k))
-        step = int(np.clip(_TRIANGLE_OPERATIONS / R.shape[1] ** 2, 512, 8192))
-        for at, X in self._slabs():
-            for i in range(0, X.shape[0], step):
-                here = _dense(X[i : i + step]).astype(np.float64) / self.scale
-                R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
-        return R
+    def triangle(self) -> Triangle:
+        """The triangular factor of [X U], built block by block."""
+        U, width = self.codes, self.shape[1] + self.k
+        step = int(np.clip(_TRIANGLE_OPERATIONS / width**2, 512, 8192))
+
+        def task(X: Any, at: int, lo: int, hi: int) -> Triangle:
+            total = Triangle(np.empty((0, width)))
+            for i in range(lo, hi, step):
+                here = _dense(X[i : min(i + step, hi)]).astype(np.float64) / self.scale
+                total += Triangle(np.hstack([here, U[at + i : at + i + len(here)]]))
+            return total
+
+        parts = (spread(partial(task, X, at), X.shape[0], 4.0 * len(U) * width**2, step) for at, X in self._slabs())
+        return reduce(add, parts)
 
     def _cast(self, model: RowModel) -> tuple[Array, Array, Array | None, Array | None, Array | None, float]:
         """The model in X's precision: S, M, and what operators contribute at the codes; and the step to be taken."""
@@ -417,16 +438,11 @@ def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
     return 32 * float(np.finfo(dtype).eps) / max(products, 1.0) ** 0.5
 
 
-def triangle_residual2(R: Array, m: int) -> float:
-    """||XX' - UU'||^2 as ``||R_x R_x' - R_u R_u'||^2``, [X U] = QR: large numbers cancel before they are squared."""
-    return float(np.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
-
-
 def _inverse(S: Array, well_conditioned: float) -> Array:
     """The inverse of a curvature, or no numbers where rounding would spoil it; units of components do not matter."""
-    units = np.sqrt(S.diagonal())
-    if not units.min() > 0:
+    if not (S.diagonal().min() > 0 and np.isfinite(S).all()):
         return np.empty((0, 0))
+    units = np.sqrt(S.diagonal())
     values, vectors = np.linalg.eigh(S / units / units[:, None])
     if not values[0] > well_conditioned * values[-1]:
         return np.empty((0, 0))

@@ -130,7 +130,12 @@ def convergence(inputs: FitInputs) -> Figure | None:
         Chart("Objective", steps, Axis("objective F", log=log), (objective,)),
         Chart("Relative decrease", steps, Axis("decrease ÷ objective", log=True), (decrease,), levels),
     )
-    ends = "The last decrease may include the exact codes that end a fit." if change[-1] > change[-2:].min() else ""
+    seen = tol if converged(model) else float(change[-2:].min())  # by the stopping rule, at most
+    ends = (
+        "The last decrease includes the exact codes that end a fit, after the stopping rule."
+        if change[-1] > seen
+        else ""
+    )
     return Figure(
         "convergence", "Convergence", tuple(filter(None, (_descent(model, history), ends))), (View("", charts),)
     )
