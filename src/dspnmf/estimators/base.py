@@ -119,6 +119,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         checkpoint_path : path, optional
             File the fit's state is written to. A fit that was killed goes on from there when it is called again with
             the same arguments. The file is removed when the fit is done, and one of another fit is refused.
+            With several starts (`n_init`), one then descends after the other.
         checkpoint_every : float, default=60.0
             Seconds between two writes; 0: after every iteration.
         codes_path : path, optional
