@@ -296,7 +296,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             for run in self._descend(X, starts, root, keeper):
                 best = run.better(best, rows.small)
             if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
-                best = best._replace(codes=rows.restore_codes(rows.save_codes(best.codes)))
+                best = best._replace(codes=rows.own_codes(best.codes))
             at, point = at + len(mine), None
         assert best is not None
         rows.begin(best.codes)
@@ -330,7 +330,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             tasks = [start.context.subcontext(task_name="iteration") for start in going]
             for task in tasks:
                 task.call_on_fit_task_begin(estimator=self, X=X)
-            reached = together([start.iteration() for start in going])
+            reached = together([start.iteration() for start in going], problem.rows.small)
             for start, task, (value, s) in zip(going, tasks, reached, strict=True):
                 start.state = s
                 start.history.append(value)
