@@ -330,3 +330,29 @@ def test_one_transfer_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
         DSPNMF(3, solver="hals", max_iter=iterations, tol=0, random_state=0).fit(X)
         counts.append(fetches)
     assert counts[1] - counts[0] == 10
+
+
+@pytest.mark.parametrize(
+    ("method", "layout"),
+    [("NMF", "dense"), ("NMF", "csr"), ("DSPNMF", "dense"), pytest.param("GNMF", "dense", marks=pytest.mark.slow)],
+)
+def test_starts_together_are_those_one_after_another(
+    method: str, layout: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Starts that share their products with X end where single ones do, also when some end before others."""
+    from dspnmf import GNMF
+    from dspnmf.backends.cuda import DeviceRows
+
+    X = tensor(planted(90, 20), layout, where)
+    model = {"NMF": NMF(4), "DSPNMF": DSPNMF(4, alpha=0.01), "GNMF": GNMF(4, beta=1.0)}[method]
+    together, pushes = DeviceRows.together, []
+    monkeypatch.setattr(DeviceRows, "together", lambda self, some: pushes.append(len(some)) or together(self, some))
+    fits = []
+    for _ in range(2):
+        fits.append(model.set_params(n_init=3, tol=0.05, max_iter=8, random_state=1).fit(X))
+        fits[-1] = {name: fits[-1].__dict__[name] for name in ("objective_history_", "components_", "stability_")}
+        monkeypatch.setattr(DeviceRows, "several", lambda self, wanted: [self])
+    assert 3 in pushes
+    np.testing.assert_allclose(fits[0]["objective_history_"], fits[1]["objective_history_"], rtol=1e-7)
+    np.testing.assert_allclose(fits[0]["components_"].cpu(), fits[1]["components_"].cpu(), atol=1e-5)
+    np.testing.assert_allclose(fits[0]["stability_"], fits[1]["stability_"], atol=1e-5)

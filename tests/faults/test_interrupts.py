@@ -157,7 +157,7 @@ def check_interrupt(case: Case, after: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "name", ["NMF", "DSPNMF", "GNMF", "SDNMF", "missing cells", "DSPNMFCV", "file", "Dask threads"]
+    "name", ["NMF", "DSPNMF", "GNMF", "SDNMF", "missing cells", "DSPNMFCV", "n_init", "file", "Dask threads"]
 )
 def test_interrupt(name: str, tmp_path: Path) -> None:
     """One of each kind, small."""

@@ -8,10 +8,12 @@ iteration is recorded as a CUDA graph and repeated with one launch.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from types import ModuleType
-from typing import cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -21,13 +23,14 @@ from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
 from dspnmf.backends.cuda_tiles import PlainTiles, Tensor, stacked
-from dspnmf.backends.memory_rows import TRIANGLE
-from dspnmf.backends.protocol import ConjugateGradientRows
+from dspnmf.backends.memory_rows import MOST_STARTS, STARTS_ARRAYS, STARTS_BYTES, TRIANGLE
+from dspnmf.backends.protocol import ConjugateGradientRows, Request
 from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small, dot
 from dspnmf.backends.tensor_nnls import RowCurvature
 
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
+WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
@@ -62,17 +65,20 @@ class Recording:
 class DeviceSmall(Small):
     """Small arrays on the device."""
 
+    threads = False
+
     def __init__(self, tiles: PlainTiles, device: torch.device, *, records: bool) -> None:
         self._tiles, self._device, self._records = tiles, device, records
-        self._owner: object = None  # of what is repeated, once it has been done
+        self._owners: Sequence[object] = ()  # of what is repeated, once it has been done
         self._recording: Recording | None = None
 
     def repeated(
-        self, owner: object, function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
+        self, owners: Sequence[object], function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
     ) -> tuple[SmallArray, ...]:
         """Done the first time, recorded the second, then repeated."""
-        if not self._records or self._owner is not owner:
-            self._owner, self._recording = owner, None
+        same = len(owners) == len(self._owners) and all(map(operator.is_, owners, self._owners))
+        if not self._records or not same:
+            self._owners, self._recording = owners, None
             return function(*arguments)
         if self._recording is None:
             self._recording = Recording(function, arguments)
@@ -84,7 +90,7 @@ class DeviceSmall(Small):
 
     def forget(self) -> None:
         """Other codes: what is recorded has become useless."""
-        self._owner = self._recording = None
+        self._owners, self._recording = (), None
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """Chosen on the device."""
@@ -159,6 +165,9 @@ class DeviceRows(ConjugateGradientRows):
         records = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators and not self.completes
         self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
         self._w: dict[str, Tensor] = {}
+        self._common: dict[str, Tensor] = {}  # U and D of several starts (r x k x n), of which this one has a slice
+        self._start = 0  # which
+        self._wide = self._tiles  # for products with all starts
         self._pending = torch.zeros((), dtype=torch.float64, device=X.device)  # always there: recordings write it
         self._first = True  # whether the next conjugate-gradient step is the first
         self.product_cost = 2.0 * stored_values(X).numel() * k
@@ -212,7 +221,7 @@ class DeviceRows(ConjugateGradientRows):
         """Start from these codes: k x n on the device, or n x k of the host."""
         if isinstance(codes, np.ndarray):
             codes = torch.from_numpy(np.array(codes.T, order="C")).to(self._X.device, self._X.dtype)
-        self._w["U"] = codes
+        self._w["U"] = self._w["U"].copy_(codes) if self._common else codes
         self._w["D"] = torch.zeros_like(codes) if "D" not in self._w else self._w["D"].zero_()
         self._pending.zero_()
         self.small.forget()
@@ -221,6 +230,54 @@ class DeviceRows(ConjugateGradientRows):
         """Free the memory that only a descent needs."""
         self._w = {"U": self.codes}
         self.small.forget()
+
+    # -- several starts --------------------------------------------------------------------------------------------
+
+    def several(self, wanted: int) -> Sequence[Self]:
+        """Rows for up to `wanted` starts that share X; fewer where their codes would take more memory than X."""
+        of_codes, of_X = (
+            size * self.dtype.itemsize for size in (self.shape[0] * self.k, stored_values(self._X).numel())
+        )
+        size = int(min(wanted, MOST_STARTS, WIDEST // self.k, max(STARTS_BYTES, of_X) / (STARTS_ARRAYS * of_codes)))
+        if size < 2 or self.completes:
+            return [self]
+        kernels, shape = fused_kernels(self._X), (size, self.k, self.shape[0])
+        wide = PlainTiles() if kernels is None else kernels.tiles_for(self._X, size * self.k)
+        common = {name: torch.zeros(shape, dtype=self._X.dtype, device=self._X.device) for name in ("U", "D")}
+        made = [copy(self) for _ in range(size)]
+        for start, rows in enumerate(made):
+            rows._common, rows._start, rows._wide = common, start, wide
+            rows._w, rows._pending = {name: A[start] for name, A in common.items()}, self._pending.clone()
+        return made
+
+    def own_codes(self, codes: Tensor) -> Tensor:
+        """A copy."""
+        return codes.clone()
+
+    def together(self, requests: Sequence[Request]) -> list[Any]:
+        """Products with X for all starts at once; the rest one after another, and so all where most have ended."""
+        starts: list[DeviceRows] = [request.rows for request in requests]
+        name, given = requests[0].name, [request.arguments for request in requests]
+        if 2 * len(starts) < len(self._common["D"]):  # kernels are compiled for a width: it stays the same
+            return super().together(requests)
+        if name == "combine":
+            made = [
+                tuple(reversed(rows._tiles.combine(rows._w, *args))) for rows, args in zip(starts, given, strict=True)
+            ]
+        else:
+            M = {rows._start: self.small.adopt(model.M) for rows, (model, *_) in zip(starts, given, strict=True)}
+            none = torch.zeros_like(M[starts[0]._start])
+            side_by_side = (
+                torch.cat([M.get(start, none) for start in range(len(self._common["D"]))], dim=1) / self.scale
+            )
+            G = self._wide.pull(self._X, side_by_side, side_by_side.shape[1]).view(self._common["D"].shape)
+            if name == "face":
+                return [rows._face(G[rows._start], *args) for rows, args in zip(starts, given, strict=True)]
+            made = [rows._look(G[rows._start], *args) for rows, args in zip(starts, given, strict=True)]
+        PD = self._wide.push(self._pushed, self._common["D"].flatten(0, 1)) / self.scale
+        parts = PD.split(self.k, dim=1)
+        each = zip(starts, made, strict=True)
+        return [rows._summed(parts[rows._start].contiguous(), *sums) for rows, sums in each]
 
     # -- one look at every row -------------------------------------------------------------------------------------
 
@@ -237,25 +294,37 @@ class DeviceRows(ConjugateGradientRows):
 
     def look(self, model: RowModel, sweeps: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Sweeps by the tiles."""
-        (S, rows), (_, G) = self._operators.curvature(model), self._pulls(model)
+        made = self._look(self._pull(model.M), model, sweeps, stretch)
+        return self._summed(self._push(self._w["D"]), *made)
+
+    def _look(self, G: Tensor, model: RowModel, sweeps: Scalar, stretch: Scalar) -> tuple[Tensor, Tensor, Tensor]:
+        """The direction in D, from X M: U'D, D'D, and how far the sweeps have settled."""
+        (S, rows), (_, G) = self._operators.curvature(model), self._pulls(G, model)
         U, D = self._w["U"], self._w["D"]
         first, last, DD, UD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
         self._pending.zero_()
-        settled = torch.where(first > 0, torch.sqrt(last / first), 0.0)
-        ULD, DLD = self._operators.between((U, D), D)
-        return Sums(self._push(D), UD, DD, ULD, DLD, settled)
+        return UD, DD, torch.where(first > 0, torch.sqrt(last / first), 0.0)
+
+    def _summed(self, PD: Tensor, UD: Tensor, DD: Tensor, settled: Scalar = 0.0) -> Sums:
+        """The sums along D, with those of the operators."""
+        ULD, DLD = self._operators.between((self._w["U"], self._w["D"]), self._w["D"])
+        return Sums(PD, UD, DD, ULD, DLD, settled)
 
     # -- newton-cg: the same look in two passes, conjugate gradients between them -----------------------------------
 
     def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Tensor]:
         """Half the gradient is ``U S - G``; it is not formed, its products follow from sums."""
+        return self._face(self._pull(model.M), model, sweeps)
+
+    def _face(self, G: Tensor, model: RowModel, sweeps: int) -> tuple[Slope, Slope, Tensor]:
+        """The same from X M."""
         w, operators, own = self._w, self._operators, self.small.adopt(model.S)
         if "z" not in w:
             w.update({name: torch.empty_like(w["U"]) for name in ("z", "r", "u", "p", "q")})
             w["free"] = torch.empty(w["U"].shape, dtype=torch.int8, device=w["U"].device)
         self._S = own
         S, rows = operators.curvature(model)
-        w["G"], G = self._pulls(model)
+        w["G"], G = self._pulls(G, model)
         GD, GA, DD, UD, AA, UA, DA = self._tiles.face(G, w["U"], w["D"], self._pending, S, sweeps, rows)
         self._pending.zero_()
         D = w["D"]
@@ -301,9 +370,7 @@ class DeviceRows(ConjugateGradientRows):
     def combine(self, tau: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
         DD, UD = self._tiles.combine(self._w, tau, stretch)
-        U, D = self._w["U"], self._w["D"]
-        ULD, DLD = self._operators.between((U, D), D)
-        return Sums(self._push(D), UD, DD, ULD, DLD)
+        return self._summed(self._push(self._w["D"]), UD, DD)
 
     # -- everything but descent ------------------------------------------------------------------------------------
 
@@ -311,7 +378,7 @@ class DeviceRows(ConjugateGradientRows):
         """Codes (k x n); a pull of the ties is n x k of the host, or k x n on the device."""
         ties = ties or Ties(None)
         pull: Codes = ties.pull
-        G = self._tiles.pull(self._X, self.small.adopt(model.M) / self.scale, self.k)
+        G = self._pull(model.M)
         if pull is not None:
             G += (pull if isinstance(pull, Tensor) else self.small.adopt(pull.T)).to(G)
         rows = None
@@ -349,9 +416,12 @@ class DeviceRows(ConjugateGradientRows):
             R = torch.linalg.qr(torch.cat([R, block]), mode="r").R
         return float(torch.linalg.norm(R[:, :m] @ R[:, :m].T - R[:, m:] @ R[:, m:].T)) ** 2
 
-    def _pulls(self, model: RowModel) -> tuple[Tensor, Tensor]:
+    def _pull(self, M: SmallArray) -> Tensor:
+        """(X M)'."""
+        return self._tiles.pull(self._X, self.small.adopt(M) / self.scale, self.k)
+
+    def _pulls(self, G: Tensor, model: RowModel) -> tuple[Tensor, Tensor]:
         """The pull of the model, and that of the sweeps: these hold the diagonals of operators in their curvature."""
-        G = self._tiles.pull(self._X, self.small.adopt(model.M) / self.scale, self.k)
         if model.pulls:
             G += self._operators.pull(model, self.codes)
         return G, G + self._operators.own(model, self.codes) if model.curves else G

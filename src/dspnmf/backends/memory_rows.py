@@ -38,9 +38,9 @@ _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
 _SPARSE_COST = 5.0  # time of an operation on sparse X over that of one on dense X, about
 _WELL_CONDITIONED = {4: 1e-8, 8: 1e-5}  # eigenvalues, smallest over largest, of a curvature whose inverse is precise
-_MOST_STARTS = 16  # that share a reading of X: more are no faster
-_STARTS_BYTES = 2.0**28  # that the arrays of starts which share a reading may take, or as much as X
-_STARTS_ARRAYS = 8  # of the codes' shape, for every start
+MOST_STARTS = 16  # that share a reading of X: more are no faster
+STARTS_BYTES = 2.0**28  # that the arrays of starts which share a reading may take, or as much as X
+STARTS_ARRAYS = 8  # of the codes' shape, for every start
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def several(self, wanted: int) -> Sequence[Self]:
         """Rows for up to `wanted` starts that share X; fewer where their codes would take more memory than X."""
-        each = _STARTS_ARRAYS * float(self.shape[0]) * self.k * self.dtype.itemsize
-        most = max(_STARTS_BYTES, self.product_cost / (2 * self.k) * self.dtype.itemsize) / each
-        size = int(min(wanted, _MOST_STARTS, most))
+        each = STARTS_ARRAYS * float(self.shape[0]) * self.k * self.dtype.itemsize
+        most = max(STARTS_BYTES, self.product_cost / (2 * self.k) * self.dtype.itemsize) / each
+        size = int(min(wanted, MOST_STARTS, most))
         if size < 2 or self.completes:
             return [self]
         common = {name: np.zeros((size, self.shape[0], self.k), self.dtype) for name in ("U", "D", "g", "z")}
@@ -98,6 +98,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
             rows._common, rows._start, rows._newton = common, start, {}
             rows._U, rows._D = common["U"][start], common["D"][start]
         return made
+
+    def own_codes(self, codes: Array) -> Array:
+        """A copy."""
+        return codes.copy()
 
     def together(self, requests: Sequence[Request]) -> list[Any]:
         """Look at X once for all starts."""

@@ -106,6 +106,10 @@ class Rows(Protocol):
         """Rows for as many of the `wanted` starts as share their looks at X; itself where none do."""
         return [self]
 
+    def own_codes(self, codes: Codes) -> Codes:
+        """Codes of one of several starts, without the arrays that these share."""
+        return codes
+
     def together(self, requests: Sequence[Request]) -> list[Any]:
         """The answers to requests of one kind by starts that share X (`several`)."""
         return [request.method(*request.arguments) for request in requests]

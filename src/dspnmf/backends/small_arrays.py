@@ -27,6 +27,8 @@ _TURN = 0.99  # share of the coupling between two components in the precondition
 class Small:
     """What differs between the host's memory and a device's; here for the host: NumPy."""
 
+    threads = True  # whether starts may be divided among threads
+
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """`yes` if the condition holds, else `no`."""
         return yes if condition else no
@@ -44,9 +46,9 @@ class Small:
         return [float(scalar) for scalar in scalars]
 
     def repeated(
-        self, owner: object, function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
+        self, owners: Sequence[object], function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
     ) -> tuple[SmallArray, ...]:
-        """``function(*arguments)``, which its owner calls again and again with arrays of the same shapes.
+        """``function(*arguments)``, which its owners call again and again with arrays of the same shapes.
 
         A device records what it did and repeats that, so nothing in the function may depend on what arrays hold.
         """

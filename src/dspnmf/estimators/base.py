@@ -122,6 +122,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         checkpoint_path : path, optional
             File the fit's state is written to. A fit that was killed goes on from there when it is called again with
             the same arguments. The file is removed when the fit is done, and one of another fit is refused.
+            With several starts (`n_init`), one then descends after the other.
         checkpoint_every : float, default=60.0
             Seconds between two writes; 0: after every iteration.
         codes_path : path, optional
@@ -308,7 +309,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             for run in self._descend(X, starts, root, keeper):
                 best = run.better(best, rows.small)
             if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
-                best = best._replace(codes=rows.restore_codes(rows.save_codes(best.codes)))
+                best = best._replace(codes=rows.own_codes(best.codes))
             at, point = at + len(mine), None
         assert best is not None
         rows.begin(best.codes)
@@ -342,7 +343,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             tasks = [start.context.subcontext(task_name="iteration") for start in going]
             for task in tasks:
                 task.call_on_fit_task_begin(estimator=self, X=X)
-            reached = together([start.iteration() for start in going])
+            reached = together([start.iteration() for start in going], problem.rows.small)
             for start, task, (value, s) in zip(going, tasks, reached, strict=True):
                 start.state = s
                 start.history.append(value)

@@ -63,7 +63,8 @@ class DSPNMF(BatchLearner):
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
     n_init : int, default=1
-        Number of starts; the best result is kept.
+        Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
+        up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
     max_iter : int, default=200
         Most iterations of a start.
     tol : float, default=1e-4

@@ -45,9 +45,9 @@ def repeat(
     return left
 
 
-def together(starts: Sequence[Requests[Result]]) -> list[Result]:
+def together(starts: Sequence[Requests[Result]], small: Small) -> list[Result]:
     """What every start returns in the end. Where there are enough for all threads, each thread has some of them."""
-    return dealt(lambda lo, hi: answered(starts[lo:hi]), len(starts))
+    return dealt(lambda lo, hi: answered(starts[lo:hi]), len(starts)) if small.threads else answered(starts)
 
 
 def answered(starts: Sequence[Requests[Result]]) -> list[Result]:
@@ -79,6 +79,13 @@ def _answers(requests: Sequence[Any]) -> list[Any]:
     first = requests[0]
     if isinstance(first, Request):
         return first.rows.together(requests) if len(requests) > 1 else [first.method(*first.arguments)]
-    if len(requests) == 1:
-        return [first.small.repeated(first.owner, lambda *given: answered([first.work(*given)])[0], *first.arguments)]
-    return answered([request.work(*request.arguments) for request in requests])
+    r, each = len(requests), len(first.arguments)
+
+    def work(*given: Scalar) -> tuple[SmallArray, ...]:
+        parts = (given[i * each : (i + 1) * each] for i in range(r))
+        done = answered([request.work(*part) for request, part in zip(requests, parts, strict=True)])
+        return tuple(array for left in done for array in left)
+
+    owners, arguments = [request.owner for request in requests], [a for request in requests for a in request.arguments]
+    left = first.small.repeated(owners, work, *arguments)
+    return [left[i : i + len(left) // r] for i in range(0, len(left), len(left) // r)]
