@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, Tensor, stacked
+from dspnmf.backends.cuda_tiles import PlainTiles, Steps, Tensor, stacked
 from dspnmf.backends.memory_rows import TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows
 from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
@@ -156,6 +156,7 @@ class DeviceRows(ConjugateGradientRows):
         self._w: dict[str, Tensor] = {}
         self._pending = torch.zeros((), dtype=torch.float64, device=X.device)  # always there: recordings write it
         self._first = True  # whether the next conjugate-gradient step is the first
+        self._last: Steps = (0.0, 0.0)  # the conjugate-gradient step that has not been taken yet
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
 
@@ -264,22 +265,27 @@ class DeviceRows(ConjugateGradientRows):
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Slope:
         """Shorten D by tau, its part A by sigma; the residual on the free entries, preconditioned."""
-        self._first = True
+        self._first, self._last = True, (0.0, 0.0)
         W = self._operators.curved(model, self._w["D"], tau)
         w = self._w if W is None else {**self._w, "G": self._w["G"] - W}
-        (energy,) = self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
-        return self._along_residual(energy)
+        return self._residual(
+            lambda: self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse), now=True
+        )
 
     def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Tensor, inverse: Tensor) -> Slope:
-        """One conjugate-gradient step."""
-        first, self._first = self._first, False
-        W = self._operators.curved(model, self._w["u"])
-        (energy,) = self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
-        return self._along_residual(energy)
+        """One conjugate-gradient step, when anybody asks what it leaves; otherwise it is the last, and short."""
+        self._last = (alpha, beta)
+
+        def step() -> list[Tensor]:
+            first, self._first, self._last = self._first, False, (0.0, 0.0)
+            W = self._operators.curved(model, self._w["u"])
+            return self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
+
+        return self._residual(step)
 
     def project(self) -> tuple[Slope, Tensor, tuple[Tensor, ...]]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
-        Gz, zz, Dz, Uz = self._tiles.project(self._w)
+        Gz, zz, Dz, Uz = self._tiles.project(self._w, self._last, self._first)
         z = self._w["z"]
         zLz, DLz = self._operators.between((z, self._w["D"]), z)
         return Slope(dot(self._S, Uz) - Gz, Uz, zz, zLz), Dz, DLz
@@ -291,10 +297,13 @@ class DeviceRows(ConjugateGradientRows):
         ULD, DLD = self._operators.between((U, D), D)
         return Sums(self._push(D), UD, DD, ULD, DLD)
 
-    def _along_residual(self, energy: Tensor) -> Slope:
-        """The model along the preconditioned residual u."""
+    def _residual(self, made: Callable[[], list[Tensor]], *, now: bool = False) -> Slope:
+        """The model along the preconditioned residual u that a function leaves."""
         u, between = self._w["u"], self._operators.between
-        return cast(Slope, _Residual(energy, lambda: self._tiles.residual_sums(self._w), lambda: between((u,), u)[0]))
+        found = _Residual(made, lambda: self._tiles.residual_sums(self._w), lambda: between((u,), u)[0])
+        if now:
+            _ = found.slope
+        return cast(Slope, found)
 
     # -- everything but descent ------------------------------------------------------------------------------------
 
@@ -365,17 +374,20 @@ def dense_chunks(X: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 class _Residual:
-    """A `Slope` along the preconditioned residual u; its sums are made when asked for, if anybody does."""
+    """A `Slope` along the preconditioned residual u: everything is made when asked for, if anybody does."""
 
     def __init__(
-        self, energy: Tensor, sums: Callable[[], list[Tensor]], between: Callable[[], tuple[Tensor, ...]]
-    ) -> None:
-        self.slope, self._made_sums, self._made_between = energy, sums, between
+        self, made: Callable[[], list[Tensor]], sums: Callable[[], list[Tensor]],
+        between: Callable[[], tuple[Tensor, ...]],
+    ) -> None:  # fmt: skip
+        self._make, self._make_sums, self._make_between = made, sums, between
 
-    _sums = cached_property(lambda self: self._made_sums())
+    _made = cached_property(lambda self: self._make())
+    _sums = cached_property(lambda self: self._made and self._make_sums())
+    slope = property(lambda self: self._made[0])
     UD = property(lambda self: self._sums[1])
     DD = property(lambda self: self._sums[0])
-    DLD = cached_property(lambda self: self._made_between())
+    DLD = cached_property(lambda self: self._made and self._make_between())
 
 
 def fused_kernels(X: Tensor) -> ModuleType | None:
