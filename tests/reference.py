@@ -368,6 +368,10 @@ class ReferenceRows:
         self.u = self.r @ inverse
         return self.U.T @ self.r
 
+    def cg_last(self, alpha: float, beta: float) -> None:
+        """The last step: z alone."""
+        self.z = self.z + alpha * (self.u + beta * self.p)
+
     def couple(self, C: np.ndarray) -> tuple[object, ...]:
         """Add U C to u on the free entries: <r,u>, U'u, u'u, u'Lu."""
         self.u = u = np.where(self.free, self.u + self.U @ C, 0.0)

@@ -471,6 +471,8 @@ def test_newton_cg(case: Case, between: str) -> None:
             case.same(found, known.cg_step(alpha, beta, model, along[1], inverse))
             along = known.couple(-C)
             case.same(rows.couple(adopt(-C)), along)
+        rows.cg_last(0.25, 0.5)
+        known.cg_last(0.25, 0.5)
         case.same(rows.project(), known.project())
         case.same(rows.combine(0.8, 1.3), known.combine(0.8, 1.3))
         rows.step(0.9)

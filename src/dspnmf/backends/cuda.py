@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, Tensor, stacked
+from dspnmf.backends.cuda_tiles import PlainTiles, Steps, Tensor, stacked
 from dspnmf.backends.memory_rows import MOST_STARTS, STARTS_ARRAYS, STARTS_BYTES, TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows, Request
 from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
@@ -170,6 +170,7 @@ class DeviceRows(ConjugateGradientRows):
         self._wide = self._tiles  # for products with all starts
         self._pending = torch.zeros((), dtype=torch.float64, device=X.device)  # always there: recordings write it
         self._first = True  # whether the next conjugate-gradient step is the first
+        self._last: Steps = (0.0, 0.0)  # the last conjugate-gradient step, which has not been taken yet
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
         self.rounding = float(np.finfo(self.dtype).eps) / (max(self.shape[0], 1) * k) ** 0.5  # of the codes
@@ -341,7 +342,7 @@ class DeviceRows(ConjugateGradientRows):
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Tensor:
         """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""
-        self._first = True
+        self._first, self._last = True, (0.0, 0.0)
         W = self._operators.curved(model, self._w["D"], tau)
         w = self._w if W is None else {**self._w, "G": self._w["G"] - W}
         self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
@@ -360,9 +361,13 @@ class DeviceRows(ConjugateGradientRows):
         (energy,) = self._tiles.couple(self._w, C.T)
         return cast(Slope, _Residual(energy, lambda: self._tiles.direction_sums(self._w), lambda: between((u,), u)[0]))
 
+    def cg_last(self, alpha: Scalar, beta: Scalar) -> None:
+        """The last conjugate-gradient step, which `project` takes."""
+        self._last = (alpha, beta)
+
     def project(self) -> tuple[Slope, Tensor, tuple[Tensor, ...]]:
         """Make z the direction from U + D to the projection of U + D + z; the model along it, D'z and D'Lz."""
-        Gz, zz, Dz, Uz = self._tiles.project(self._w)
+        Gz, zz, Dz, Uz = self._tiles.project(self._w, self._last, self._first)
         z = self._w["z"]
         zLz, DLz = self._operators.between((z, self._w["D"]), z)
         return Slope(dot(self._S, Uz) - Gz, Uz, zz, zLz), Dz, DLz

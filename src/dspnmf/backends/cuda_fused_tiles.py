@@ -1,7 +1,7 @@
 """The work on tiles by Triton kernels, on CUDA devices.
 
-`FusedTiles` take any number of components up to 256; with up to 64 in float32, all of a tile fits on the chip and
-`NarrowTiles` do more in one kernel. Sums over rows are made in float64 on devices that multiply in float64 at speed,
+`FusedTiles` take any number of components up to 256; with up to 64 in float32, `NarrowTiles` sweep over all of a tile
+on the chip. Sums over rows are made in float64 on devices that multiply in float64 at speed,
 elsewhere of short runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are
 those of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
 """
@@ -18,12 +18,13 @@ from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inv
 from dspnmf.backends.kernels.philox import MIDDLE
 from dspnmf.backends.row_model import RandomCodes
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
-from dspnmf.backends.tensor_nnls import RowCurvature
+from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
 _LARGEST = 256  # components that the kernels take
 _NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
 _PROGRAMS = 512  # that share a sweep over the components
 _SHARES = 528  # programs among which sums over rows are divided: four for each processor of a large device
+_SETTLING = 8  # sweeps before codes are solved for
 _FEWEST = 128  # rows that are worth a share
 _FLOAT64_UNITS = {(8, 0), (9, 0), (10, 0)}  # compute capabilities with tensor units for float64
 
@@ -50,16 +51,27 @@ def draw(start: RandomCodes, U: Tensor) -> None:
     kernels.draw[(triton.cdiv(n, 512), k)](U, factor, start.key, n, MIDDLE=MIDDLE, BM=512, num_warps=4)
 
 
+def _packing(k: int) -> tuple[int, int, int]:
+    """Programs that share k components, and the two widths of each: eighths that leave the least padding."""
+    widths = [(one, other) for one in (8, 16, 32, 64) for other in (0, 8, 16, 32) if other < one]
+    shared = [(-(-k // (one + other)), one, other) for one, other in widths]
+    return min(shared, key=lambda p: (p[0] * (p[1] + p[2] + 4), p[0]))  # a program costs as much as four components
+
+
 class FusedTiles(PlainTiles):
     """Products with X, sums over rows and sweeps by kernels, block of components by block."""
 
     def __init__(self, X: Tensor, k: int) -> None:
-        self._k, self._block = k, min(_NARROW, max(16, int(triton.next_power_of_2(k))))  # what tensor units take
+        self._k, self._block = k, 16 if k > _NARROW else max(16, int(triton.next_power_of_2(k)))  # for sums over rows
         self._kp = self._grid(k, self._block) * self._block
         self._device, self._dtype = X.device, X.dtype
         wide = X.dtype == torch.float64 or torch.cuda.get_device_capability(X.device) in _FLOAT64_UNITS
         self._sums = "float64" if wide else "tf32x3"
         self._always = torch.ones(1, dtype=torch.float64, device=X.device)
+        self._going = self._always
+        self._packed = _packing(k)
+        self._square = self._grid(k, 32) * 32  # side of the squares that conjugate gradients take
+        self._squares = torch.zeros(4, self._square, self._square, dtype=X.dtype, device=X.device)
 
     @property
     def _mode(self) -> str:
@@ -67,6 +79,11 @@ class FusedTiles(PlainTiles):
         if self._dtype == torch.float64:
             return "float64"
         return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+    @property
+    def _products(self) -> str:
+        """As `_mode`, where units for float64 are as fast as three products of TF32."""
+        return self._sums if self._mode == "tf32x3" else self._mode
 
     @property
     def _tile(self) -> dict[str, int]:
@@ -91,35 +108,40 @@ class FusedTiles(PlainTiles):
         """By tiles of rows."""
         if X.layout == torch.sparse_csr:
             return super().pull(X, M, k)
-        (n, m), mode = X.shape, self._sums if self._mode == "tf32x3" else self._mode
+        (n, m), mode = X.shape, self._products
         G = torch.empty(k, n, dtype=X.dtype, device=X.device)
-        block = min(self._block, 32)
-        wide = self._grid(k, block) * block
+        programs, one, other = self._packed
+        wide = programs * (one + other)
         padded = pad(M if mode == "float64" else M.float(), (0, wide - k)).contiguous()
-        kernels.pull[(self._grid(n, 64) * (wide // block),)](
-            X, padded, G, n, m, X.stride(0), K=k, KP=wide, KB=block, BM=64, BK=64, MODE=mode, num_warps=4, num_stages=3
-        )
+        height = 64 if one == 64 else 128
+        kernels.pull[(self._grid(n, height) * programs,)](
+            X, padded, G, n, m, X.stride(0),
+            K=k, KP=wide, KA=one, KB=other, BM=height, BK=32, MODE=mode, num_warps=4, num_stages=4,
+        )  # fmt: skip
         return G
 
     def push(self, X: Tensor, D: Tensor) -> Tensor:
         """By shares of rows, which are then added up."""
         if X.layout == torch.sparse_csr:
             return super().push(X, D)
-        (n, m), across = X.shape, self._grid(X.shape[1], 128) * (self._kp // self._block)
-        shares = max(1, min(_SHARES // across, self._grid(n, _FEWEST)))
+        (n, m), (programs, one, other) = X.shape, self._packed
+        across, wide = self._grid(m, 128) * programs, programs * (one + other)
+        few = wide <= 32  # three programs of a processor are enough
+        shares = max(1, min((_SHARES * 3 // 4 if few else _SHARES) // across, self._grid(n, _FEWEST)))
         span = self._grid(self._grid(n, shares), 32) * 32
-        parts = torch.empty(shares, m, self._kp, dtype=torch.float64, device=X.device)
+        parts = torch.empty(shares, m, wide, dtype=torch.float64, device=X.device)
         kernels.push[(shares * across,)](
-            X, D, parts, n, m, X.stride(0), span, MODE=self._sums, **self._tile, BM=32, BN=128, num_warps=4,
+            X, D, parts, n, m, X.stride(0), span,
+            K=self._k, KP=wide, KA=one, KB=other, BM=16 if few else 32, BN=128, MODE=self._sums,
+            num_warps=4, num_stages=4 if few else 3,
         )  # fmt: skip
         return parts.sum(0)[:, : self._k]
 
     def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
         """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
         across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
-        tile, most = (
-            ({"BM": 64, "num_warps": 2}, 2 * _SHARES) if self._kp <= 32 else ({"BM": 32, "num_warps": 4}, _SHARES)
-        )
+        tile = {"BM": 64, "num_warps": 2} if self._kp <= 32 else {"BM": 32, "num_warps": 1 if across > 1 else 4}
+        most = (2 if self._kp <= 32 else 4 if across > 1 else 1) * _SHARES
         shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
         parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
         kernels.gram[(shares * across,)](
@@ -141,7 +163,7 @@ class FusedTiles(PlainTiles):
         parts = torch.empty(self._grid(U.shape[1], 64), 4, dtype=U.dtype, device=self._device)
         kernels.block_look[(len(parts),)](
             G, U, D, between, off, inverse, t, self._number(stretch), self._number(sweeps), parts, U.shape[1],
-            K=self._k, KP=wide, KB=16, BM=64, MODE=self._mode, num_warps=2, num_stages=1,
+            K=self._k, KP=wide, KB=16, KO=32, BM=64, MODE=self._products, num_warps=2, num_stages=1,
         )  # fmt: skip
         return list(parts.sum(0, dtype=torch.float64).unbind())
 
@@ -160,7 +182,88 @@ class FusedTiles(PlainTiles):
         """The sweeps, then the sums along D and along its part that ends at zero."""
         if rows is not None:
             return super().face(G, U, D, t, S, sweeps, rows)
-        return [*self._looked(G, U, D, t, S, sweeps, 1.0)[2:], *self.gram(D, U), *self.gram(D, U, D, part=True)]
+        along = self._looked(G, U, D, t, S, sweeps, 1.0)[2:]
+        return [*along, *self.gram(D, U), *self.gram(D, U, D, part=True)]
+
+    def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
+        """A few sweeps find nearly all of every row's face."""
+        if rows is not None:
+            return super().solve(G, S, rows)
+        ridge = 1e-6 * S.diagonal().max() * torch.ones_like(S.diagonal()).diag()
+        start = torch.clamp(torch.linalg.inv_ex(S + ridge)[0].to(G.dtype) @ G, min=0).nan_to_num(0.0, 0.0)
+        D, still = torch.zeros_like(start), torch.zeros((), dtype=torch.float64, device=self._device)
+        self._looked(G, start, D, still, S, _SETTLING, 1.0)
+        return solve_rows(G, S, start=start.add_(D))
+
+    # -- conjugate gradients ---------------------------------------------------------------------------------------
+
+    def _cg(
+        self, kernel: triton.JITFunction, names: str, w: dict[str, Tensor], *numbers: Tensor, **flags: bool
+    ) -> None:
+        n = w["U"].shape[1]
+        kernel[(self._grid(n, 64),)](
+            *(w[name] for name in names.split()), self._squares, *numbers, n,
+            K=self._k, KP=self._square, KR=32, KB=32, BM=64, MODE=self._products, LONG=self._k * n >= 2**31, **flags,
+            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square == 32 else 2,
+        )  # fmt: skip
+
+    def _keep(self, number: int, A: Tensor) -> None:
+        """A small square where kernels find it."""
+        self._squares[number, : self._k, : self._k].copy_(A)
+
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
+        """The residual on the free entries."""
+        for number, A in enumerate((S, S + C, T)):
+            self._keep(number, A)
+        self._going = self._always
+        self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device))
+
+    def cg_step(
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
+    ) -> None:
+        """One step; nothing where its length is zero."""
+        self._keep(1, C)
+        self._going = stacked(steps, self._device)
+        held = {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
+        names = "U r u free z p q W"
+        self._cg(kernels.cg_step, names, held, self._going, FIRST=first, OPERATORS=W is not None)
+
+    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
+        """Nothing is added up after a step of length zero."""
+        return self.gram(w["r"], w["U"], going=self._going)[1]
+
+    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
+        """Nothing is changed after a step of length zero."""
+        self._keep(3, C)
+        parts = torch.empty(self._grid(w["U"].shape[1], 64), dtype=torch.float64, device=self._device)
+        self._cg(kernels.couple, "U r u free", w, self._going, parts)
+        return [parts.sum()]
+
+    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
+        """Nothing is added up after a step of length zero."""
+        return self.gram(w["u"], w["U"], going=self._going)
+
+    def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
+        """The direction, then its sums."""
+        n, wide = w["U"].shape[1], int(triton.next_power_of_2(self._square))
+        width = max(16, 2048 // wide)
+        parts = torch.empty(self._grid(n, width), dtype=self._dtype, device=self._device)
+        arrays = [w[name] for name in ("U", "D", "G", "z", "u", "p")]
+        kernels.project[(len(parts),)](
+            *arrays, stacked(steps, self._device), parts, n,
+            K=self._k, KP=wide, BM=width, FIRST=first, num_warps=4,
+        )  # fmt: skip
+        return [parts.sum(dtype=torch.float64), *self.gram(w["z"], w["D"], w["U"])]
+
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
+        """The direction, then its sums."""
+        n, wide = w["U"].shape[1], int(triton.next_power_of_2(self._square))
+        width = max(16, 2048 // wide)
+        kernels.combine[(self._grid(n, width),)](
+            w["U"], w["D"], w["z"], self._number(tau), self._number(stretch), n,
+            K=self._k, KP=wide, BM=width, num_warps=4,
+        )  # fmt: skip
+        return self.gram(w["D"], w["U"])
 
     # -- the small side --------------------------------------------------------------------------------------------
 
@@ -185,18 +288,7 @@ class FusedTiles(PlainTiles):
 
 
 class NarrowTiles(FusedTiles):
-    """A kernel for each kind of look; what leaves a program is added up in float64."""
-
-    def __init__(self, X: Tensor, k: int) -> None:
-        super().__init__(X, k)
-        self._going = self._always
-        self._width = 64 if self._kp <= 32 else 32
-
-    def _room(self, programs: int, scalars: int) -> Tensor:
-        return torch.empty(programs, scalars, dtype=self._dtype, device=self._device)
-
-    def _total(self, parts: Tensor) -> list[Tensor]:
-        return list(parts.sum(0, dtype=torch.float64).unbind())
+    """All components of a tile on the chip."""
 
     def _looked(
         self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
@@ -204,64 +296,9 @@ class NarrowTiles(FusedTiles):
         """All of a tile on the chip."""
         off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
         n = U.shape[1]
-        parts = self._room(self._grid(n, 32), 4)
+        parts = torch.empty(self._grid(n, 32), 4, dtype=self._dtype, device=self._device)
         kernels.look[(len(parts),)](
             G, U, D, off, inverse, t, self._number(stretch), self._number(sweeps), parts, n,
             K=self._k, KP=self._kp, BM=32, num_warps=1,
         )  # fmt: skip
-        return self._total(parts)
-
-    def _cg(
-        self, kernel: triton.JITFunction, names: str, w: dict[str, Tensor], steps: Tensor, small: tuple[Tensor, ...],
-        **flags: bool,
-    ) -> Tensor:  # fmt: skip
-        n = w["U"].shape[1]
-        parts = self._room(self._grid(n, self._width), 1)
-        arrays = [*(w[name] for name in names.split()), *(A.contiguous() for A in small)]
-        tile = {"K": self._k, "KP": self._kp, "BM": self._width, "MODE": self._mode}
-        warps = 2 if self._kp <= 32 else 4
-        kernel[(len(parts),)](*arrays, steps, parts, n, **tile, **flags, num_warps=warps)
-        return parts
-
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
-        """The residual on the free entries."""
-        self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device), (S, C, T))
-        self._going = self._always
-
-    def cg_step(
-        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> None:
-        """One step; nothing where its length is zero."""
-        at, held = stacked(steps, self._device), {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
-        names = "U r u free z p q W"
-        self._cg(kernels.cg_step, names, held, at, (S, C, T), FIRST=first, OPERATORS=W is not None)
-        self._going = at
-
-    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
-        """Nothing is added up after a step of length zero."""
-        return self.gram(w["r"], w["U"], going=self._going)[1]
-
-    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
-        """Nothing is changed after a step of length zero."""
-        return self._total(self._cg(kernels.couple, "U r u free", w, self._going, (C,)))
-
-    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """Nothing is added up after a step of length zero."""
-        return self.gram(w["u"], w["U"], going=self._going)
-
-    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """The direction, then its sums."""
-        n = w["U"].shape[1]
-        parts = self._room(self._grid(n, 64), 1)
-        arrays = [w[name] for name in ("U", "D", "G", "z")]
-        kernels.project[(len(parts),)](*arrays, parts, n, K=self._k, KP=self._kp, BM=64, num_warps=4)
-        return [*self._total(parts), *self.gram(w["z"], w["D"], w["U"])]
-
-    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
-        """The direction, then its sums."""
-        n = w["U"].shape[1]
-        kernels.combine[(self._grid(n, 64),)](
-            w["U"], w["D"], w["z"], self._number(tau), self._number(stretch), n,
-            K=self._k, KP=self._kp, BM=64, num_warps=4,
-        )  # fmt: skip
-        return self.gram(w["D"], w["U"])
+        return list(parts.sum(0, dtype=torch.float64).unbind())

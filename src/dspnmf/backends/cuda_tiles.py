@@ -31,9 +31,10 @@ VANISHING = {torch.float32: 1e-14, torch.float64: 1e-30}
 
 
 def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
-    """1 / S_aa, and 0 where that is less than `rounding` of the largest: such a component is left as it is."""
+    """1 / S_aa, and 0 where that is `rounding` of the largest, or too small: such a component is left as it is."""
     diagonal = S.diagonal()
-    return torch.where(diagonal > rounding * diagonal.max(), 1 / diagonal, 0.0)
+    least = torch.clamp(rounding * diagonal.max(), min=1e-34 if S.dtype == torch.float32 else 1e-300)
+    return torch.where(diagonal > least, 1 / diagonal, 0.0)
 
 
 def as_step(t: Scalar, codes: Tensor) -> Tensor:
@@ -157,10 +158,11 @@ class PlainTiles:
         """u'u, U'u."""
         return self.gram(w["u"], w["U"])
 
-    def project(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """The direction z to the projection: <G,z>, z'z, D'z, U'z."""
-        here = w["U"] + w["D"]
-        w["z"].copy_(torch.clamp(here + w["z"], min=0) - here)
+    def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
+        """The last conjugate-gradient step, then the direction z to the projection: <G,z>, z'z, D'z, U'z."""
+        here, (alpha, beta) = w["U"] + w["D"], (as_step(step, w["U"]) for step in steps)
+        end = alpha * w["u"] if first else w["z"] + alpha * (w["u"] + beta * w["p"])
+        w["z"].copy_(torch.clamp(here + end, min=0) - here)
         return [_dot(w["G"], w["z"]), *self.gram(w["z"], w["D"], w["U"])]
 
     def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:

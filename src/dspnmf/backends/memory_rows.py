@@ -273,6 +273,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         small = [A.astype(self.dtype) for A in (model.S, model.coupling * cross.T, inverse)]
         return self._spread(kernel, 4 * self.sweep_cost, arrays, *steps, *small)
 
+    def cg_last(self, alpha: float, beta: float) -> None:
+        """Z += alpha (u + beta p)."""
+        u, p, z = (self._newton[name] for name in ("u", "p", "z"))
+        step, mix = self.dtype.type(alpha), self.dtype.type(beta)
+
+        def task(lo: int, hi: int) -> None:
+            z[lo:hi] += step * (u[lo:hi] + mix * p[lo:hi])
+
+        spread(task, self.shape[0], self.sweep_cost)
+
     def couple(self, C: Array) -> Slope:
         """Add U C to u on the free entries; <r,u>, U'u, u'u."""
         w = self._newton

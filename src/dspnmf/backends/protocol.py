@@ -165,6 +165,9 @@ class ConjugateGradientRows(Rows, Protocol):
     def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: SmallArray, inverse: SmallArray) -> SmallArray:
         """One conjugate-gradient step; U'r of the residual it leaves, and u = r inverse."""
 
+    def cg_last(self, alpha: Scalar, beta: Scalar) -> None:
+        """The last conjugate-gradient step: z only, no residual."""
+
     def couple(self, C: SmallArray) -> Slope:
         """Add U C to u on the free entries, which ends its preconditioning; the model along u."""
 

@@ -38,14 +38,18 @@ class RowCurvature(NamedTuple):
     lengths: Tensor  # k
 
 
-def solve_rows(G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-    """The Y >= 0 that minimises ``1/2 y'(S + weight_i diag(lengths)) y - g'y`` for every column, in G's precision."""
+def solve_rows(G: Tensor, S: Tensor, rows: RowCurvature | None = None, start: Tensor | None = None) -> Tensor:
+    """The Y >= 0 that minimises ``1/2 y'(S + weight_i diag(lengths)) y - g'y`` for every column, in G's precision.
+
+    A good `start` saves time.
+    """
     codes, step = torch.empty_like(G), max(1, AT_ONCE // len(S))
     for i in range(0, G.shape[1], step):
         part = slice(i, i + step)
         own = None if rows is None else RowCurvature(rows.weight[part].double(), rows.lengths.double())
         precision = 1e-13 if G.dtype == torch.float64 else 1e-8
-        codes[:, part] = _pivoted(_Problem(G[:, part].double(), S.double(), own, precision))
+        problem = _Problem(G[:, part].double(), S.double(), own, precision)
+        codes[:, part] = _pivoted(problem, problem.inverse @ problem.G if start is None else start[:, part].double())
     return codes
 
 
@@ -108,11 +112,11 @@ class _Problem:
         return torch.from_numpy(np.ascontiguousarray(codes.T)).to(self.G)
 
 
-def _pivoted(problem: _Problem) -> Tensor:
-    """Codes of all rows of a problem, by exchanging wrong codes."""
+def _pivoted(problem: _Problem, start: Tensor) -> Tensor:
+    """Codes of all rows of a problem, by exchanging wrong codes; those that are positive at the start are the guess."""
     k, n = problem.G.shape
     codes = torch.empty_like(problem.G)
-    Y = torch.clamp(problem.inverse @ problem.G, min=0)
+    Y = torch.clamp(start, min=0)
     F = ((Y > 0) & (problem.diagonal > 0)).double()
     left, number = torch.arange(n, device=Y.device), torch.arange(1, k + 1, device=Y.device)[:, None]
     fewest, patience = torch.full_like(left, k + 1), torch.full_like(left, PATIENCE)

@@ -14,10 +14,15 @@ import triton.language as tl
 
 
 @triton.jit
-def _tile(n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, tile):
-    """Where the entries of a tile of codes are, and which of them exist."""
-    a, cols = tl.arange(0, KP), tile.to(tl.int64) * BM + tl.arange(0, BM)
-    return a[:, None] * n.to(tl.int64) + cols[None, :], (a[:, None] < K) & (cols[None, :] < n)
+def _tile(n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, tile, row=0, LONG: tl.constexpr = True):
+    """Where KP rows of a tile of codes are, and which entries exist; LONG: there may be 2^31 of them or more."""
+    a, cols = row + tl.arange(0, KP), tile * BM + tl.arange(0, BM)
+    mask = (a[:, None] < K) & (cols[None, :] < n)
+    if LONG:
+        here = a[:, None] * n.to(tl.int64) + cols[None, :]
+    else:
+        here = a[:, None] * n + cols[None, :]
+    return here, mask
 
 
 @triton.jit
@@ -31,47 +36,79 @@ def _product(x, y, MODE: tl.constexpr):
 
 
 @triton.jit
+def _widened(x, MODE: tl.constexpr):
+    """A tile as `_product` takes it: widened once where several products follow."""
+    if MODE == "float64":
+        x = x.to(tl.float64)
+    return x
+
+
+@triton.jit
 def pull(
     X, M, G, n, m, stride,
-    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, MODE: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, KA: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    MODE: tl.constexpr,
 ):  # fmt: skip
-    """G = (X M)'; programs with neighbouring numbers share rows of X."""
-    blocks: tl.constexpr = KP // KB
+    """G = (X M)', KA + KB components a program; programs with neighbouring numbers share rows of X."""
+    blocks: tl.constexpr = KP // (KA + KB)
+    kind: tl.constexpr = tl.float64 if MODE == "float64" else tl.float32
     rows = (tl.program_id(0) // blocks).to(tl.int64) * BM + tl.arange(0, BM)
-    a = (tl.program_id(0) % blocks) * KB + tl.arange(0, KB)
-    total = tl.zeros([BM, KB], tl.float64 if MODE == "float64" else tl.float32)
+    a = (tl.program_id(0) % blocks) * (KA + KB) + tl.arange(0, KA)
+    total = tl.zeros([BM, KA], kind)
+    if KB > 0:
+        b = (tl.program_id(0) % blocks) * (KA + KB) + KA + tl.arange(0, KB)
+        more = tl.zeros([BM, KB], kind)
     for c in range(0, m, BK):
         cols = c + tl.arange(0, BK)
         x = tl.load(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
+        x = _widened(x, MODE)
         w = tl.load(M + cols[:, None] * KP + a[None, :], mask=cols[:, None] < m, other=0.0)
         total += _product(x, w, MODE)  # added here, because the tensor units cut off where they add
+        if KB > 0:
+            w = tl.load(M + cols[:, None] * KP + b[None, :], mask=cols[:, None] < m, other=0.0)
+            more += _product(x, w, MODE)
     here = a[:, None] * n.to(tl.int64) + rows[None, :]
     tl.store(G + here, tl.trans(total).to(G.dtype.element_ty), mask=(a[:, None] < K) & (rows[None, :] < n))
+    if KB > 0:
+        here = b[:, None] * n.to(tl.int64) + rows[None, :]
+        tl.store(G + here, tl.trans(more).to(G.dtype.element_ty), mask=(b[:, None] < K) & (rows[None, :] < n))
 
 
 @triton.jit
 def push(
     X, D, OUT, n, m, stride, span,
-    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, MODE: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, KA: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    MODE: tl.constexpr,
 ):  # fmt: skip
-    """X'D over `span` rows, added up in float64; programs with neighbouring numbers share rows."""
-    blocks: tl.constexpr = KP // KB
+    """X'D over `span` rows, added up in float64, KA + KB components a program; neighbouring programs share rows."""
+    blocks: tl.constexpr = KP // (KA + KB)
     wide = tl.cdiv(m, BN)
     cols = (tl.program_id(0) % wide) * BN + tl.arange(0, BN)
-    a = (tl.program_id(0) // wide % blocks) * KB + tl.arange(0, KB)
+    a = (tl.program_id(0) // wide % blocks) * (KA + KB) + tl.arange(0, KA)
     part = (tl.program_id(0) // (wide * blocks)).to(tl.int64)
-    total = tl.zeros([BN, KB], tl.float64)
+    total = tl.zeros([BN, KA], tl.float64)
+    if KB > 0:
+        b = (tl.program_id(0) // wide % blocks) * (KA + KB) + KA + tl.arange(0, KB)
+        more = tl.zeros([BN, KB], tl.float64)
     for r in range(0, span, BM):
         rows = part * span + r + tl.arange(0, BM)
         x = tl.load(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
+        x = tl.trans(_widened(x, MODE))
         here = a[:, None] * n.to(tl.int64) + rows[None, :]
         d = tl.load(D + here, mask=(a[:, None] < K) & (rows[None, :] < n), other=0.0)
-        total += _product(tl.trans(x), tl.trans(d), MODE)
-    tl.store(OUT + part * m * KP + cols[:, None] * KP + a[None, :], total, mask=cols[:, None] < m)
+        total += _product(x, tl.trans(d), MODE)
+        if KB > 0:
+            here = b[:, None] * n.to(tl.int64) + rows[None, :]
+            d = tl.load(D + here, mask=(b[:, None] < K) & (rows[None, :] < n), other=0.0)
+            more += _product(x, tl.trans(d), MODE)
+    out = OUT + part * m * KP + cols[:, None] * KP
+    tl.store(out + a[None, :], total, mask=cols[:, None] < m)
+    if KB > 0:
+        tl.store(out + b[None, :], more, mask=cols[:, None] < m)
 
 
 @triton.jit
@@ -198,14 +235,14 @@ def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.
 @triton.jit
 def block_look(
     G, U, D, S, OFF, INV, T, STRETCH, SWEEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, KB: tl.constexpr, KO: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
     """As `look`, block of components by block; S is zero within a block, OFF is the curvature without its diagonal.
 
-    What the other blocks pull is one product; within a block components follow each other. The codes of a tile stay in
-    the cache between blocks, in D.
+    What the other blocks pull is one product, KO components at a time; within a block components follow each other. The
+    codes of a tile stay in the cache between blocks, in D.
     """
-    b, cols = tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    o, b, cols = tl.arange(0, KO), tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     for block in range(0, KP, KB):
         here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
         mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
@@ -220,12 +257,15 @@ def block_look(
         for block in range(0, KP, KB):
             here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
             mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
-            g = tl.load(G + here, mask=mask, other=0.0)
-            for other in range(0, KP, KB):
-                there = (other + b)[:, None] * n.to(tl.int64) + cols[None, :]
-                y = tl.load(D + there, mask=((other + b)[:, None] < K) & (cols[None, :] < n), other=0.0)
-                g -= _product(tl.load(S + (block + b)[:, None] * KP + (other + b)[None, :]), y, MODE)
-            old = tl.load(D + here, mask=mask, other=0.0)
+            g = tl.load(G + here, mask=mask, other=0.0).to(tl.float64 if MODE == "float64" else tl.float32)
+            for other in range(0, KP, KO):
+                there = (other + o)[:, None] * n.to(tl.int64) + cols[None, :]
+                y = tl.load(D + there, mask=((other + o)[:, None] < K) & (cols[None, :] < n), other=0.0)
+                pulled = tl.load(
+                    S + (block + b)[:, None] * KP + (other + o)[None, :], mask=(other + o)[None, :] < KP, other=0.0
+                )
+                g -= _product(pulled, y, MODE)
+            g, old = g.to(kind), tl.load(D + here, mask=mask, other=0.0)
             new = old
             for i in tl.static_range(KB):
                 new = _moved(new, g, OFF + block * KP + block, INV + block, i, b, KP)
@@ -250,88 +290,137 @@ def block_look(
 
 
 @triton.jit
-def _square(A, kind, K: tl.constexpr, KP: tl.constexpr):
-    """A k x k array of float64, padded with zeros, in the precision of codes."""
-    a = tl.arange(0, KP)
-    return tl.load(A + a[:, None] * K + a[None, :], mask=(a[:, None] < K) & (a[None, :] < K), other=0.0).to(kind)
+def _times(
+    total, A, B, n, tile, row,
+    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
+    """Add rows of A B to a total, KR from `row` on, for a square A (KP x KP) and a tile that B holds."""
+    a = row + tl.arange(0, KR)
+    for c in range(0, K, KB):
+        there, mask = _tile(n, K, KB, BM, tile, c, LONG)
+        block = tl.load(B + there, mask=mask, other=0.0)
+        total += _product(tl.load(A + a[:, None] * KP + (c + tl.arange(0, KB))[None, :]), block, MODE)
+    return total
+
+
+@triton.jit
+def _inverted(
+    R, W, T, n, tile,
+    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
+    """W = T R of a tile."""
+    tl.debug_barrier()
+    for row in range(0, K, KR):
+        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
+        w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        w = _times(w, T, R, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(R.dtype.element_ty)
+        tl.store(W + here, w, mask=mask)
 
 
 @triton.jit
 def cg_start(
-    U, D, G, R, W, FREE, S, C, T, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    U, D, G, R, W, FREE, A, STEPS, n,
+    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    LONG: tl.constexpr,
 ):  # fmt: skip
-    """Shorten D; residual R on the free entries, W = T R."""
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
-    tau, sigma = tl.load(STEPS).to(u.dtype), tl.load(STEPS + 1).to(u.dtype)
-    d *= tl.where(u + d == 0.0, sigma, tau)
-    tl.store(D + here, d, mask=mask)
-    slope = _product(_square(S, U.dtype.element_ty, K, KP), u + d, MODE) - tl.load(G + here, mask=mask, other=0.0)
-    slope += _product(_square(C, U.dtype.element_ty, K, KP), u, MODE)
-    free = ((u + d > 0.0) | (slope < 0.0)) & mask
-    tl.store(FREE + here, free.to(tl.int8), mask=mask)
-    r = tl.where(free, -slope, 0.0)
-    tl.store(R + here, r, mask=mask)
-    tl.store(W + here, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), mask=mask)
+    """Shorten D; residual R on the free entries, W = T R. A holds S, S + C and T as codes are stored."""
+    kind: tl.constexpr = U.dtype.element_ty
+    tile = tl.program_id(0)
+    tau, sigma = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind)
+    for row in range(0, K, KR):
+        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
+        u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
+        tl.store(D + here, d * tl.where(u + d == 0.0, sigma, tau), mask=mask)
+    tl.debug_barrier()
+    for row in range(0, K, KR):
+        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
+        slope = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        slope = _times(slope, A + KP * KP, U, n, tile, row, K, KP, KR, KB, BM, MODE, LONG)
+        slope = _times(slope, A, D, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(kind)
+        slope -= tl.load(G + here, mask=mask, other=0.0)
+        end = tl.load(U + here, mask=mask, other=0.0) + tl.load(D + here, mask=mask, other=0.0)
+        free = (end > 0.0) | (slope < 0.0)
+        tl.store(FREE + here, free.to(tl.int8), mask=mask)
+        tl.store(R + here, tl.where(free, -slope, 0.0), mask=mask)
+    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
 def cg_step(
-    U, R, W, FREE, Z, P, Q, A, S, C, T, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, FIRST: tl.constexpr,
-    OPERATORS: tl.constexpr,
+    U, R, W, FREE, Z, P, Q, MORE, A, STEPS, n,
+    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    LONG: tl.constexpr, FIRST: tl.constexpr, OPERATORS: tl.constexpr,
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989).
 
-    With OPERATORS, A is what these add to the curvature along W. The first step finds Z, P and Q empty. A later one of
-    length zero means that all is done: nothing is read.
+    A holds S, C and T. With OPERATORS, MORE is what these add to the curvature along W. The first step finds Z, P and Q
+    empty. A later one of length zero means that all is done: nothing is read.
     """
-    alpha, beta = tl.load(STEPS).to(U.dtype.element_ty), tl.load(STEPS + 1).to(U.dtype.element_ty)
+    kind: tl.constexpr = U.dtype.element_ty
+    tile = tl.program_id(0)
+    alpha, beta = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind)
     if not FIRST:
         if alpha == 0.0:
             return
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    w = tl.load(W + here, mask=mask, other=0.0)
-    curved = _product(_square(S, U.dtype.element_ty, K, KP), w, MODE)
-    curved += _product(_square(C, U.dtype.element_ty, K, KP), tl.load(U + here, mask=mask, other=0.0), MODE)
-    if OPERATORS:
-        curved += tl.load(A + here, mask=mask, other=0.0)
-    free = tl.load(FREE + here, mask=mask, other=0) != 0
-    p, q, z = w, tl.where(free, curved, 0.0), alpha * w
-    if not FIRST:
-        p += beta * tl.load(P + here, mask=mask, other=0.0)
-        q += beta * tl.load(Q + here, mask=mask, other=0.0)
-        z = tl.load(Z + here, mask=mask, other=0.0) + alpha * p
-    tl.store(P + here, p, mask=mask)
-    tl.store(Q + here, q, mask=mask)
-    tl.store(Z + here, z, mask=mask)
-    r = tl.load(R + here, mask=mask, other=0.0) - alpha * q
-    tl.store(R + here, r, mask=mask)
-    tl.store(W + here, _product(_square(T, U.dtype.element_ty, K, KP), r, MODE), mask=mask)
+    for row in range(0, K, KR):
+        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
+        curved = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        curved = _times(curved, A, W, n, tile, row, K, KP, KR, KB, BM, MODE, LONG)
+        curved = _times(curved, A + KP * KP, U, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(kind)
+        if OPERATORS:
+            curved += tl.load(MORE + here, mask=mask, other=0.0)
+        w = tl.load(W + here, mask=mask, other=0.0)
+        p, z = w, alpha * w
+        q = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, curved, 0.0)
+        if not FIRST:
+            p += beta * tl.load(P + here, mask=mask, other=0.0)
+            q += beta * tl.load(Q + here, mask=mask, other=0.0)
+            z = tl.load(Z + here, mask=mask, other=0.0) + alpha * p
+        tl.store(P + here, p, mask=mask)
+        tl.store(Q + here, q, mask=mask)
+        tl.store(Z + here, z, mask=mask)
+        tl.store(R + here, tl.load(R + here, mask=mask, other=0.0) - alpha * q, mask=mask)
+    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
 def couple(
-    U, R, W, FREE, C, GOING, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr
+    U, R, W, FREE, A, GOING, OUT, n,
+    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
+    LONG: tl.constexpr,
 ):  # fmt: skip
-    """W += C U on the free entries, zero on the others. Sum: <R,W>. Nothing where GOING is zero."""
+    """W += C U on the free entries, zero on the others; A holds C last of four. Sum: <R,W>. Nothing if GOING is 0."""
     if tl.load(GOING) == 0.0:
         return
-    here, mask = _tile(n, K, KP, BM, tl.program_id(0))
-    w = tl.load(W + here, mask=mask, other=0.0)
-    w += _product(_square(C, U.dtype.element_ty, K, KP), tl.load(U + here, mask=mask, other=0.0), MODE)
-    w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
-    tl.store(W + here, w, mask=mask)
-    tl.store(OUT + tl.program_id(0), tl.sum(tl.load(R + here, mask=mask, other=0.0) * w))
+    tile = tl.program_id(0)
+    energy = tl.zeros([], tl.float64)
+    for row in range(0, K, KR):
+        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
+        w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        w = _times(w, A + 3 * KP * KP, U, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(U.dtype.element_ty)
+        w += tl.load(W + here, mask=mask, other=0.0)
+        w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
+        tl.store(W + here, w, mask=mask)
+        energy += tl.sum(tl.load(R + here, mask=mask, other=0.0) * w).to(tl.float64)
+    tl.store(OUT + tile, energy)
 
 
 @triton.jit
-def project(U, D, G, Z, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr):
-    """Z = max(0, U + D + Z) - (U + D). Sum: <G,Z>."""
+def project(
+    U, D, G, Z, W, P, STEPS, OUT, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, FIRST: tl.constexpr
+):  # fmt: skip
+    """The last conjugate-gradient step, Z += alpha (W + beta P); Z = max(0, U + D + Z) - (U + D). Sum: <G,Z>."""
     here, mask = _tile(n, K, KP, BM, tl.program_id(0))
     there = tl.load(U + here, mask=mask, other=0.0) + tl.load(D + here, mask=mask, other=0.0)
-    z = tl.maximum(there + tl.load(Z + here, mask=mask, other=0.0), 0.0) - there
+    alpha, beta = tl.load(STEPS).to(there.dtype), tl.load(STEPS + 1).to(there.dtype)
+    p = tl.load(W + here, mask=mask, other=0.0)
+    if FIRST:
+        z = alpha * p
+    else:
+        z = tl.load(Z + here, mask=mask, other=0.0) + alpha * (p + beta * tl.load(P + here, mask=mask, other=0.0))
+    z = tl.maximum(there + z, 0.0) - there
     tl.store(Z + here, z, mask=mask)
     tl.store(OUT + tl.program_id(0), tl.sum(tl.load(G + here, mask=mask, other=0.0) * z))
 

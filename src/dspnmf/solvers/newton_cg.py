@@ -72,16 +72,20 @@ class NewtonCG:
 
         along = preconditioned(rows.cg_start(tau, sigma, model, UD, inverse))
         steps, reduction = self._effort(rows)
-        start, alpha, beta, going = along.slope, 0.0, 0.0, True
+        start = before = along.slope
+        alpha, going = 0.0, True
         for step in range(steps):
+            beta = where(going, along.slope / before, 0.0) if step else 0.0
             curvature = _curvature(along, model) - (beta * along.slope / alpha if step else 0.0)
             bent = curvature > eps * along.slope  # otherwise a step has no end, or only rounding for one
             going = (along.slope > reduction**2 * start) & bent & going
             if rows.small.over(going):
                 break
             alpha, before = where(going, along.slope / curvature, 0.0), along.slope
-            along = preconditioned(rows.cg_step(alpha, beta, model, along.UD, inverse))
-            beta = where(going, along.slope / before, 0.0)
+            if step == steps - 1:
+                rows.cg_last(alpha, beta)
+            else:
+                along = preconditioned(rows.cg_step(alpha, beta, model, along.UD, inverse))
 
     def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
         if self.steps is not None:
