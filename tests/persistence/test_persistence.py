@@ -249,7 +249,7 @@ class Scaler(StandardScaler):
         (NMF(random_state=np.random.default_rng()), TypeError, r"refuse its numpy\.random\._generator\.Generator"),
         (Pipeline([("n", NMF())], memory="cache"), ValueError, r"memory='cache'.*set_params\(memory=None\)"),
     ],
-    ids=repr,
+    ids=["a name", "a class", "another estimator", "a class of the user's", "a function", "a generator", "a cache"],
 )
 def test_what_cannot_be_saved(model: Any, kind: type[Exception], text: str, tmp_path: Path) -> None:
     """What load would not take is refused when it is saved, with the reason, and no file is left."""
