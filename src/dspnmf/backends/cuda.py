@@ -226,7 +226,7 @@ class DeviceRows(ConjugateGradientRows):
 
     def step(self, t: Scalar) -> Tensor:
         """U += t D, at the next look."""
-        taken = torch.as_tensor(t, device=self._X.device).to(self._X.dtype).double()
+        taken = torch.as_tensor(t, dtype=torch.float64, device=self._X.device).to(self._X.dtype).double()
         self._pending.copy_(taken)
         return taken
 

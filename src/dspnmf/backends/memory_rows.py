@@ -152,7 +152,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         if not self._newton:
             self._newton = {name: self._new() for name in ("g", "z", "r", "u", "p", "q")}
             self._newton["free"] = self._new(np.bool_)
-        S, M, extra, delta, kappa = self._cast(model)
+        S, M, extra, delta, kappa = self._cast(model, np.float64)
         work = self.product_cost + sweeps * self.sweep_cost
         arrays = (extra, delta, self._U, self._D, self._newton["g"])
         total = self._with_X(_kernels().face, work, arrays, kappa, self._pending, M, S, last=(sweeps,))
@@ -261,15 +261,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
                 R = np.linalg.qr(np.vstack([R, np.hstack([here, U[at + i : at + i + len(here)]])]), mode="r")
         return R
 
-    def _cast(self, model: RowModel) -> tuple[Any, ...]:
-        """The model in X's precision: S, M, and what operators contribute at the codes as they are."""
+    def _cast(self, model: RowModel, dtype: Any = None) -> tuple[Any, ...]:
+        """The model in X's precision, or another: S, M, and what operators contribute at the codes as they are."""
         if len(self._U) != self.shape[0]:  # the kernels do not check
             raise RuntimeError(f"Rows have codes for {len(self._U)} of {self.shape[0]} samples: call begin first.")
         if len(self._D) != self.shape[0]:  # released
             self._D = self._new()
         S, delta, kappa = self._operators.curvature(model)
         extra = self._operators.pull(model, self.codes) if model.pulls or model.curves else None
-        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa
+        dtype = dtype or self.dtype
+        return S.astype(dtype), (model.M / self.scale).astype(dtype), extra, delta, kappa
 
     def _along(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         """U'LD and D'LD for every operator."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
-from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
+from dspnmf.backends.kernels.sweeps import inverse_diagonal, sweep
 
 
 @compiled
@@ -32,36 +32,38 @@ def face(
 ) -> Any:
     """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
 
+    M and S are float64: near the end the gradient is far smaller than the two products it is the difference of.
     Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
     """
     k = S.shape[0]
     UD, DD, UA, AA, DA = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     square = np.empty((k, k), U.dtype)
     Gt, Yt, rest = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty(block, U.dtype)
-    G, A = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    inverse, step, zero = inverse_diagonal(S, 1e-14 if S.itemsize == 4 else 1e-30), U.dtype.type(t), U.dtype.type(0)
+    G, US, A = np.empty((block, k)), np.empty((block, k)), np.empty((block, k), U.dtype)
+    curvature, step, zero = S.astype(U.dtype), U.dtype.type(t), U.dtype.type(0)
+    inverse = inverse_diagonal(curvature, 1e-14 if U.itemsize == 4 else 1e-30)
     slope, slope_A = 0.0, 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ub, Db, gb, Gb, Ab = U[i:j], D[i:j], g[i:j], G[:width], A[:width]
+        Ub, Db, gb, Gb, Ab, USb = U[i:j], D[i:j], g[i:j], G[:width], A[:width], US[:width]
         pull(X, M, i, j, Gb)
         for b in range(width):
             for a in range(k):
                 u = max(Ub[b, a] + step * Db[b, a], zero)
                 Ub[b, a] = u
                 Yt[a, b] = u
+                if E is not None:
+                    Gb[b, a] += E[i + b, a]
                 Gt[a, b] = Gb[b, a]
-        if E is not None:
-            add_transposed(E, i, width, Gt)
-        np.dot(Ub, S, gb)
+        np.dot(Ub.astype(np.float64), S, USb)
         for b in range(width):
             for a in range(k):
-                gb[b, a] -= Gt[a, b]
+                gb[b, a] = USb[b, a] - Gb[b, a]
                 if delta is not None:
                     gb[b, a] += delta[i + b] * kappa[a] * Ub[b, a]
         for _ in range(sweeps):
-            sweep(Yt, Gt, S, inverse, delta, kappa, i, rest, width)
+            sweep(Yt, Gt, curvature, inverse, delta, kappa, i, rest, width)
         for b in range(width):
             for a in range(k):
                 y = Yt[a, b]
