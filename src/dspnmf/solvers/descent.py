@@ -30,7 +30,7 @@ from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Update
 from dspnmf.solvers.newton_cg import NewtonCG
 
-_FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
+_FINE, _COARSE = 1e-5, 2e-3  # errors of a recorded objective, over its value: aimed at, and allowed
 _EVERY = 8  # iterations after which sums made anew cost little against them
 _UNKNOWN = 256.0  # a factor that no rows exceed
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
