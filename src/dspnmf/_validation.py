@@ -318,12 +318,11 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
     )
 
 
-def warn_unresolved(share: float, weighted: bool) -> None:
+def warn_unresolved(share: float) -> None:
     """Said where float32 codes cannot come closer, so that smaller objectives would be rounding."""
-    smaller = ", or a smaller alpha" if weighted else ""
     warnings.warn(
         f"The objective fell to {max(share, 0.0):.1e} of the numbers it is the difference of, which is less than "
-        f"float32 resolves: its value is rounding. Pass X.astype('float64'){smaller}.",
+        "float32 resolves: its value is rounding. Pass X.astype('float64'), or a smaller alpha.",
         RuntimeWarning,
         stacklevel=users_frame(),
     )

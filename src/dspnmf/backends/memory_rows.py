@@ -203,7 +203,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def _swept(
         self, starts: Starts, models: Models, sweeps: Sequence[int], stretch: Sequence[float]
     ) -> list[tuple[Array, Array, Array, float, float]]:
-        S, M, extra, delta, kappa, pending = _cast(starts, models)
+        S, M, extra, delta, kappa, pending = _cast(starts, models, self.dtype)
         work = 2 * len(starts) * self.product_cost + sum(sweeps) * self.sweep_cost
         arrays, which = (extra, delta, *_stacked(starts, "U", "D")), _numbers(starts)
         last = np.array(sweeps, np.intp), np.array(stretch, np.float64)
@@ -224,7 +224,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
                 own = {name: rows._new() for name in ("r", "u", "p", "q")}
                 rows._newton = {name: rows._common_array(name) for name in ("g", "z")} | own
                 rows._newton["free"] = rows._new(np.bool_)
-        S, M, extra, delta, kappa, pending = _cast(starts, models)
+        S, M, extra, delta, kappa, pending = _cast(starts, models, np.dtype(np.float64))
         work = len(starts) * self.product_cost + sum(sweeps) * self.sweep_cost
         arrays, which = (extra, delta, *_stacked(starts, "U", "D", "g")), _numbers(starts)
         last = (np.array(sweeps, np.intp),)
@@ -360,8 +360,10 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         parts = (spread(partial(task, X, at), X.shape[0], 4.0 * len(U) * width**2, step) for at, X in self._slabs())
         return reduce(add, parts)
 
-    def _cast(self, model: RowModel) -> tuple[Array, Array, Array | None, Array | None, Array | None, float]:
-        """The model in X's precision: S, M, and what operators contribute at the codes; and the step to be taken."""
+    def _cast(
+        self, model: RowModel, dtype: np.dtype[Any]
+    ) -> tuple[Array, Array, Array | None, Array | None, Array | None, float]:
+        """The model in a precision: S, M, and what operators contribute at the codes; and the step to be taken."""
         if len(self._U) != self.shape[0]:  # the kernels do not check
             raise RuntimeError(f"Rows have codes for {len(self._U)} of {self.shape[0]} samples: call begin first.")
         if len(self._D) != self.shape[0]:  # released
@@ -369,7 +371,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         S, delta, kappa = self._operators.curvature(model)
         extra = self._operators.pull(model, self.codes) if model.pulls or model.curves else None
         pending, self._pending = self._pending, 0.0
-        return S.astype(self.dtype), (model.M / self.scale).astype(self.dtype), extra, delta, kappa, pending
+        return S.astype(dtype), (model.M / self.scale).astype(dtype), extra, delta, kappa, pending
 
     def _apart(self, PD: Array, r: int) -> Iterator[Array]:
         """The sums X'D of every start, in the unit of X."""
@@ -412,10 +414,10 @@ Starts = Sequence[MemoryRows]  # that share X
 Models = Sequence[RowModel]
 
 
-def _cast(starts: Starts, models: Models) -> list[Any]:
+def _cast(starts: Starts, models: Models, dtype: np.dtype[Any]) -> list[Any]:
     """The models of several starts as kernels take them (`MemoryRows._cast`), and the steps to be taken."""
     S, M, extra, delta, kappa, pending = zip(
-        *(rows._cast(m) for rows, m in zip(starts, models, strict=True)), strict=True
+        *(rows._cast(m, dtype) for rows, m in zip(starts, models, strict=True)), strict=True
     )
     return [
         np.stack(S),

@@ -196,9 +196,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             before, last = best.history[-2:]  # as the stopping rule saw them, without the codes that end the fit
             change = abs(before - last) / max(abs(last), 1e-15 * abs(before))
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        share = best.history[-1] / max(problem.objective.size, np.finfo(float).tiny)
-        if problem.rows.dtype == np.float32 and share < _UNRESOLVED and problem.objective.size > 0:
-            _validation.warn_unresolved(share, problem.objective.weights.get("structure", 0.0) > 0)
+        narrow = problem.rows.dtype == np.float32 and problem.objective.weights.get("structure", 0.0) > 0
+        if narrow and self.tol > 0 and best.history[-1] < _UNRESOLVED * problem.objective.size:
+            _validation.warn_unresolved(best.history[-1] / problem.objective.size)
         Z = delivered(backend, rows, codes, path)
         keeper.remove()
         return Z

@@ -52,11 +52,11 @@ class SumsRounding:
 
     factor: float = _UNKNOWN
     drift: float = 0.0  # sum of t^2 tr(D'D) tr(S) over the steps since the sums were made anew
-    last: float = 0.0  # that of the last step
+    last: float = 0.0  # that of the last steps: the largest, halved with every one since
 
     def step(self, size2: float) -> None:
         """A step was taken, with this t^2 tr(D'D) tr(S)."""
-        self.drift, self.last = self.drift + size2, size2
+        self.drift, self.last = self.drift + size2, max(size2, self.last / 2)
 
     def error(self, value: float, unit: float) -> float:
         """The error of values like this one where sums are made anew every few iterations, or when they must be."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
-from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonals, sweep
+from dspnmf.backends.kernels.sweeps import inverse_diagonals, sweep
 
 
 @compiled
@@ -33,6 +33,7 @@ def face(
 ) -> Any:
     """Take the pending step, leave half the gradient in g and the direction of a few sweeps in D.
 
+    M and S are float64: near the end the gradient is far smaller than the two products it is the difference of.
     Returns <g,D>, U'D, D'D and <g,A>, U'A, A'A, D'A for the part A of D that ends at zero.
     """
     r, k = S.shape[0], S.shape[1]
@@ -40,11 +41,13 @@ def face(
     UD, DD, UA, AA, DA = np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape)
     square, rest = np.empty((k, k), U.dtype), np.empty(block, U.dtype)
     Gt, Yt, A = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty((block, k), U.dtype)
-    wide, inverse = np.empty((block, r * k), U.dtype), inverse_diagonals(S)
+    wide, US = np.empty((block, r * k)), np.empty((block, k))
+    curvature = S.astype(U.dtype)
+    inverse = inverse_diagonals(curvature)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ab = A[:width]
+        Ab, USb = A[:width], US[:width]
         pull(X, M, i, j, wide[:width])
         for q in range(r):
             step, column = U.dtype.type(t[q]), q * k
@@ -54,18 +57,18 @@ def face(
                     u = max(Ub[b, a] + step * Db[b, a], zero)
                     Ub[b, a] = u
                     Yt[a, b] = u
+                    if E is not None:
+                        wide[b, column + a] += E[q, i + b, a]
                     Gt[a, b] = wide[b, column + a]
-            if E is not None:
-                add_transposed(E[q], i, width, Gt)
-            np.dot(Ub, S[q], gb)
+            np.dot(Ub.astype(np.float64), S[q], USb)
             curve = None if kappa is None else kappa[q]
             for b in range(width):
                 for a in range(k):
-                    gb[b, a] -= Gt[a, b]
+                    gb[b, a] = USb[b, a] - wide[b, column + a]
                     if delta is not None:
                         gb[b, a] += delta[i + b] * curve[a] * Ub[b, a]
             for _ in range(sweeps[q]):
-                sweep(Yt, Gt, S[q], inverse[q], delta, curve, i, rest, width)
+                sweep(Yt, Gt, curvature[q], inverse[q], delta, curve, i, rest, width)
             for b in range(width):
                 for a in range(k):
                     y = Yt[a, b]

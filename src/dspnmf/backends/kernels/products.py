@@ -16,7 +16,7 @@ Source: TypeAlias = Any  # X: an array, or the tuple (data, indices, indptr) of 
 
 
 def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
-    """``out = X[lo:hi] @ M``."""
+    """``out = X[lo:hi] @ M``, in M's precision."""
 
 
 def push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
@@ -45,8 +45,10 @@ def _pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> Any:
 
         return sparse
 
+    same = X.dtype == M.dtype
+
     def dense(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
-        np.dot(np.ascontiguousarray(X[lo:hi]), M, out)
+        np.dot(np.ascontiguousarray(X[lo:hi]) if same else X[lo:hi].astype(M.dtype), M, out)
 
     return dense
 
