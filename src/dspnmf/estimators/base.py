@@ -397,20 +397,16 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         s = run.state if rows.completes else run.state.with_sums(*rows.sums())
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
-        value = problem.for_user(sum(w * values[name] for name, w in objective.weights.items() if w > 0))
-        history = np.array([problem.for_user(max(h, 0.0)) for h in run.history])
-        rounding = problem.for_user(
-            _ROUNDING[rows.dtype.itemsize] * sum(w * term.norm2 for w, term in objective.weighted())
-        )
-        history[(history < value) & (history >= value - problem.for_user(rounding))] = (
-            value  # no iteration went up: rounding did
-        )
+        value = sum(w * values[name] for name, w in objective.weights.items() if w > 0)
+        rounding = _ROUNDING[rows.dtype.itemsize] * sum(w * term.norm2 for w, term in objective.weighted())
+        history = np.maximum(run.history, 0.0)
+        history[(history < value) & (history >= value - rounding)] = value  # no iteration went up, rounding did
         history[-1] = value
         return {
             "n_components_": rows.k,
             "n_iter_": len(run.history) - 1,
-            "objective_": value,
-            "objective_history_": history,
+            "objective_": problem.for_user(value),
+            "objective_history_": np.array([problem.for_user(h) for h in history.tolist()]),
             **self._errors(values, problem, s),
             **self._learned(problem, run),
         }

@@ -106,7 +106,9 @@ def solve_group(
         for rest in range(p, size):
             members[rest, b], z[rest, b] = k, 0.0
     solve_lanes(T, C, members, size, L, pivots, z)
-    y[:] = 0
+    for a in range(k + 1):
+        for b in range(lanes):
+            y[a, b] = 0.0
     for p in range(size):
         for b in range(lanes):
             y[members[p, b], b] = z[p, b]
@@ -122,8 +124,9 @@ def sort_by_size(
     Those of which the codes at zero are solved for (`inverted`, where they are fewer) come last, with k + 1 more.
     """
     k = F.shape[0]
-    begin, order = np.zeros(2 * k + 3, np.int64), left[:count].copy()
+    begin, order = np.zeros(2 * k + 3, np.int64), np.empty(count, np.int64)
     for i in range(count):
+        order[i] = left[i]
         size = 0
         for a in range(k):
             size += F[a, order[i]]
@@ -149,11 +152,12 @@ def exchange(
     """
     k, width, lanes = Yt.shape[0], Yt.shape[1], pivots.shape[1]
     F, flip, keys = np.zeros((k, width), np.bool_), np.empty(k, np.bool_), np.empty(width, np.int64)
-    fewest, patience, steepest = np.full(width, k + 1), np.full(width, PATIENCE), np.zeros(width)
+    fewest, patience, steepest = np.empty(width, np.int64), np.empty(width, np.int64), np.zeros(width)
     z, y, r, C = np.empty((k, lanes)), np.empty((k + 1, lanes)), np.empty((k + 1, lanes)), np.zeros((k + 1, lanes))
     code, given_up = np.empty(k), 0
     for i in range(count):
         row = left[i]
+        fewest[row], patience[row] = k + 1, PATIENCE
         for a in range(k):
             curvature = S[a, a] + Ct[a, row]
             F[a, row] = Yt[a, row] > 0 and curvature > 0
@@ -202,7 +206,8 @@ def exchange(
                 left[kept] = row
                 kept += 1
         count = kept
-    left[:given_up] = hopeless[:given_up]
+    for i in range(given_up):
+        left[i] = hopeless[i]
     return given_up
 
 
@@ -271,8 +276,12 @@ def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array
 @compiled
 def widened(A: Array) -> Array:
     """A with one more code, which has nothing to do with the others."""
-    wide = np.eye(len(A) + 1)
-    wide[:-1, :-1] = A
+    k = len(A)
+    wide = np.zeros((k + 1, k + 1))
+    for a in range(k):
+        for b in range(k):
+            wide[a, b] = A[a, b]
+    wide[k, k] = 1.0
     return wide
 
 
@@ -317,7 +326,9 @@ def solve_rows(
         if inverted:
             np.dot(inverse, Gt, Yt)
         else:
-            Yt[:] = 0
+            for a in range(k):
+                for b in range(width):
+                    Yt[a, b] = 0.0
             for _ in range(SWEEPS):
                 sweep(Yt, Gt, S, steps, delta, kappa, i, rest, width)
         for b in range(width):
@@ -330,7 +341,8 @@ def solve_rows(
                 for a in range(k):
                     Ht[a, b], Yt[a, b] = -Yt[a, b], max(Yt[a, b], 0.0)
         count = exchange(wide, wide_inverse, Gt, Ht, Ct, Yt, left, count, inverted, members, L, pivots)
-        for b in left[:count]:
+        for c in range(count):
+            b = left[c]
             for a in range(k):
                 y[a], g[a], own[a, a] = Yt[a, b], Gt[a, b], S[a, a] + Ct[a, b]
             active_set(own, g, y, one, factor, z)
