@@ -13,7 +13,7 @@ from dspnmf import DSPNMF, NMF
 from dspnmf.backends import MemoryRows
 from dspnmf.backends.chunk_facts import norm2
 from dspnmf.backends.norms import gram_norm2
-from dspnmf.backends.small_arrays import best_step, components
+from dspnmf.backends.small_arrays import best_step, components, coupled
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Reconstruction
@@ -182,6 +182,47 @@ def test_conjugate_gradients_solve_the_model() -> None:
     slope = U @ model.S - X @ model.M + D @ model.S + model.coupling * U @ (D.T @ U)
     assert (U + D).min() > 0
     assert np.abs(slope).max() < 1e-8 * np.abs(U @ model.S - X @ model.M).max()
+
+
+@pytest.mark.parametrize("own", [1.0, 1e-9])
+def test_the_preconditioner_inverts_the_coupled_model(own: float) -> None:
+    """It is the inverse of the model over all entries; where there is hardly one, bounded and positive definite."""
+    n, k, coupling = 7, 3, 2.0
+    rng = np.random.default_rng(0)
+    U, V = rng.random((n, k)), rng.random((k, 5))
+    Q = U.T @ U
+    S = own * V @ V.T + coupling * Q
+    T = np.linalg.inv(S)
+    B, F, H = coupled(T, Q, coupling)
+
+    def inverse(r: np.ndarray) -> np.ndarray:
+        W = B.T @ (U.T @ r) @ B
+        return r @ T + U @ B @ (F * (H * W - W.T)) @ B.T
+
+    units = np.eye(n * k).reshape(-1, n, k)
+    model = np.array([(D @ S + coupling * U @ (D.T @ U)).ravel() for D in units])
+    found = np.array([inverse(r).ravel() for r in units])
+    np.testing.assert_allclose(found, found.T, atol=1e-12 * np.abs(found).max())
+    values = np.linalg.eigvalsh(found)
+    assert values[0] > 0
+    assert values[-1] < 200 * np.linalg.eigvalsh(T)[-1]
+    if own == 1.0:
+        np.testing.assert_allclose(found @ model, np.eye(n * k), atol=1e-9)
+
+
+@pytest.mark.parametrize("inner", [Hals, NewtonCG])
+def test_extrapolated_components_save_iterations(inner: type[Hals | NewtonCG], digits: np.ndarray) -> None:
+    """After 40 iterations the error is lower than after 60 without momentum."""
+    values = {}
+    for momentum in (0.5, 0.0):
+        rng, rows = np.random.default_rng(0), MemoryRows(digits, 10)
+        rows.begin(rng.random((len(digits), 10)))
+        update = Descent(inner(), momentum=momentum)
+        objective = objective_of(digits, 0.0)
+        steps = iterate(rows, objective, update, *update.begin(rows, objective, rng.random((64, 10))))
+        values[momentum] = [value for value, _ in itertools.islice(steps, 61)]
+    assert np.diff(values[0.5]).max() <= 1e-14 * norm2(digits)
+    assert values[0.5][40] < values[0.0][60]
 
 
 def test_the_loop_is_a_generator(wine: np.ndarray) -> None:

@@ -64,7 +64,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     Steps are taken when a row is next looked at: `step` only remembers them, `codes` settles what is pending.
     """
 
-    cg_steps = (6, 17)
+    cg_steps = (4, 17)
     small: Small = HOST
     _known: tuple[Array, Array, tuple[Array, ...]] | None  # the sums of X and the codes as they are
 
