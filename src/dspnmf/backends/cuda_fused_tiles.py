@@ -113,9 +113,10 @@ class FusedTiles(PlainTiles):
         programs, one, other = self._packed
         wide = programs * (one + other)
         padded = pad(M if mode == "float64" else M.float(), (0, wide - k)).contiguous()
-        kernels.pull[(self._grid(n, 128) * programs,)](
+        height = 64 if one == 64 else 128
+        kernels.pull[(self._grid(n, height) * programs,)](
             X, padded, G, n, m, X.stride(0),
-            K=k, KP=wide, KA=one, KB=other, BM=128, BK=32, MODE=mode, num_warps=4, num_stages=4,
+            K=k, KP=wide, KA=one, KB=other, BM=height, BK=32, MODE=mode, num_warps=4, num_stages=4,
         )  # fmt: skip
         return G
 
@@ -203,8 +204,9 @@ class FusedTiles(PlainTiles):
         parts = torch.empty(self._grid(n, 64), dtype=torch.float64, device=self._device)
         kernel[(len(parts),)](
             *(w[name] for name in names.split()), self._squares, steps, parts, n,
-            K=self._k, KP=self._square, KR=32, KB=32, BM=64, MODE=self._products, LONG=self._k * n >= 2**31, **flags,
-            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square == 32 else 2,
+            K=self._k, KP=self._square, KR=64 if self._square == 64 else 32, KB=32, BM=64, MODE=self._products,
+            LONG=self._k * n >= 2**31, **flags,
+            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square <= _NARROW else 2,
         )  # fmt: skip
         return [parts.sum()]
 
