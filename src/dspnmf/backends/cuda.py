@@ -32,6 +32,7 @@ from dspnmf.backends.tensor_nnls import RowCurvature
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
 WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
+_SMALL = 64  # rows of a matrix that the host decomposes at once
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
@@ -131,7 +132,13 @@ class DeviceSmall(Small):
         return self._tiles.components(Vt, P, Q, rounding)
 
     def inverse(self, S: SmallArray, floor: float, tiny: float) -> Tensor:
-        """By the host, where it is a matter of microseconds."""
+        """By the host, where it is a matter of microseconds; large ones without small eigenvalues by the device."""
+        if len(S) > _SMALL:
+            A = self.adopt(S)
+            least = torch.clamp(floor * A.diagonal().sum(), min=tiny) * torch.ones_like(A.diagonal()).diag()
+            if int(torch.linalg.cholesky_ex(A - least)[1]) == 0:  # every eigenvalue lies above the floor
+                inverse: Tensor = torch.linalg.inv_ex(A)[0]
+                return inverse
         return self.adopt(HOST.inverse(self.host(S), floor, tiny))
 
     def coupled(self, T: SmallArray, Q: SmallArray, coupling: float) -> tuple[Tensor, Tensor, Tensor]:

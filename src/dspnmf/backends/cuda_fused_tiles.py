@@ -203,8 +203,9 @@ class FusedTiles(PlainTiles):
         n = w["U"].shape[1]
         kernel[(self._grid(n, 64),)](
             *(w[name] for name in names.split()), self._squares, *numbers, n,
-            K=self._k, KP=self._square, KR=32, KB=32, BM=64, MODE=self._products, LONG=self._k * n >= 2**31, **flags,
-            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square == 32 else 2,
+            K=self._k, KP=self._square, KR=64 if self._square == 64 else 32, KB=32, BM=64, MODE=self._products,
+            LONG=self._k * n >= 2**31, **flags,
+            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square <= _NARROW else 2,
         )  # fmt: skip
 
     def _keep(self, number: int, A: Tensor) -> None:

@@ -17,6 +17,7 @@ Y         k x n    codes
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -71,12 +72,14 @@ class _Problem:
         """The curvature along Y."""
         return self._times(self.S @ Y, Y)
 
-    def only(self, some: Tensor) -> None:
-        """Keep some rows."""
-        self.G = self.G[:, some]
+    def only(self, some: Tensor) -> _Problem:
+        """Some of the rows."""
+        part = copy(self)
+        part.G = self.G[:, some]
         if self.rows is not None:
-            self.rows = self.rows._replace(weight=self.rows.weight[some])
-            self.diagonal = self.diagonal[:, some]
+            part.rows = self.rows._replace(weight=self.rows.weight[some])
+            part.diagonal = self.diagonal[:, some]
+        return part
 
     def on_face(self, F: Tensor, Y: Tensor) -> Tensor:
         """The minimum over the codes in F, from Y, by preconditioned conjugate gradients."""
@@ -84,18 +87,27 @@ class _Problem:
         r = F * (self.G - self.curved(Y))
         u = F * (self.inverse @ r)
         p, energy = u, (r * u).sum(0)
+        found, left, own = torch.empty_like(Y), torch.arange(Y.shape[1], device=Y.device), self
         for _ in range(2 * len(self.S)):
-            q = F * self.curved(p)
+            q = F * own.curved(p)
             curvature = (p * q).sum(0)
             going = (energy > goal) & (curvature > 0)
-            if not bool(going.any()):
+            count = int(going.sum())
+            if count == 0:
                 break
+            if 2 * count < len(left):  # go on with these rows alone
+                found[:, left] = Y
+                some = going.nonzero()[:, 0]
+                own = own.only(some)
+                left, F, Y, r, p, q = left[some], *(A[:, some] for A in (F, Y, r, p, q))
+                goal, energy, curvature, going = (a[some] for a in (goal, energy, curvature, going))
             alpha = torch.where(going, energy / curvature, 0.0)
             Y, r = torch.addcmul(Y, alpha, p), torch.addcmul(r, alpha, q, value=-1)
             u = F * (self.inverse @ r)
             before, energy = energy, (r * u).sum(0)
             p = torch.addcmul(u, torch.where(going, energy / before, 0.0), p)
-        return Y
+        found[:, left] = Y
+        return found
 
     def wrong(self, F: Tensor, Y: Tensor) -> Tensor:
         """Codes in F that are negative, and others along which the model falls, beyond rounding."""
@@ -129,7 +141,7 @@ def _pivoted(problem: _Problem, start: Tensor) -> Tensor:
         going = count.nonzero()[:, 0]
         if len(going) < len(left):
             codes[:, left] = Y
-            problem.only(going)
+            problem = problem.only(going)
             left, F, Y, wrong = left[going], F[:, going], Y[:, going], wrong[:, going]
             count, fewest, patience = count[going], fewest[going], patience[going]
         fewer = count < fewest
