@@ -9,9 +9,9 @@ sweeps. Some rows are solved side by side, so that their Cholesky factors vector
 progress goes to an active set that never goes uphill.
 
 ========  =============  ===========================================================
-Gt, Yt    k x block      pull and codes of a block of rows, side by side
-Ct        k x block      what the rows' own curvature adds to the diagonal of S
-F         k x block      the faces
+Gt, Yt    k x GROUP      pull and codes of some rows, side by side
+Ct        k x GROUP      what the rows' own curvature adds to the diagonal of S
+F         k x GROUP      the faces
 C, y, z   ... x LANES    the same of those rows whose systems are solved together
 ========  =============  ===========================================================
 
@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, pull
-from dspnmf.backends.kernels.sweeps import add_transposed, inverse_diagonal, sweep
+from dspnmf.backends.kernels.sweeps import inverse_diagonal, sweep
 
+GROUP = 1000  # rows that are held side by side; no power of two, for the sake of the cache
 LANES = 16
 SWEEPS = 8  # where S^-1 is not to be trusted
 PATIENCE = 3  # exchanges without progress before a row goes to the active set
@@ -91,17 +92,19 @@ def solve_lanes(S: Array, C: Array, members: NDArray[np.intp], size: int, L: Arr
 
 @compiled
 def solve_group(
-    T: Array, C: Array, R: Array, F: NDArray[np.bool_], here: NDArray[np.intp], zeros: bool, size: int,
+    T: Array, C: Array, R: Array, F: NDArray[np.bool_], left: NDArray[np.intp], first: int, last: int, zeros: bool,
+    size: int,
     members: NDArray[np.intp], L: Array, pivots: Array, z: Array, y: Array, r: Array,
 ) -> None:  # fmt: skip
-    """Solve ``T y = R`` on the faces of the columns `here` (off them if `zeros`); y is 0 elsewhere, r = T y."""
+    """Solve ``T y = R`` on the faces of the columns ``left[first:last]`` (off them if `zeros`); r = T y."""
     k, lanes = F.shape[0], z.shape[1]
     for b in range(lanes):
         p = 0
-        if b < here.size:
+        if first + b < last:
+            row = left[first + b]
             for a in range(k):
-                if F[a, here[b]] != zeros:
-                    members[p, b], z[p, b] = a, R[a, here[b]]
+                if F[a, row] != zeros:
+                    members[p, b], z[p, b] = a, R[a, row]
                     p += 1
         for rest in range(p, size):
             members[rest, b], z[rest, b] = k, 0.0
@@ -166,19 +169,19 @@ def exchange(
     hopeless = np.empty(count, np.int64)
     while count > 0:
         sort_by_size(F, left, count, inverted, keys)
-        first, kept = 0, 0
+        first, kept = int(np.int64(0)), 0  # a plain 0 is a type of its own: what takes it would be compiled twice
         while first < count:
             zeros, last = keys[left[first]] > k, min(first + lanes, count)
             while keys[left[last - 1]] > k and not zeros:
                 last -= 1
-            here, first = left[first:last].copy(), last
-            T, R, size = (inverse, Ht, keys[here[-1]] - k - 1) if zeros else (S, Gt, keys[here[-1]])
-            for b in range(here.size):
+            largest_key = keys[left[last - 1]]
+            T, R, size = (inverse, Ht, largest_key - k - 1) if zeros else (S, Gt, largest_key)
+            for b in range(last - first):
                 for a in range(k):
-                    C[a, b] = Ct[a, here[b]]
-            solve_group(T, C, R, F, here, zeros, size, members, L, pivots, z, y, r)
-            for b in range(here.size):
-                row, largest, wrong = here[b], 0.0, 0
+                    C[a, b] = Ct[a, left[first + b]]
+            solve_group(T, C, R, F, left, first, last, zeros, size, members, L, pivots, z, y, r)
+            for b in range(last - first):
+                row, largest, wrong = left[first + b], 0.0, 0  # what is kept is written to entries that have been read
                 for a in range(k):
                     rest = R[a, row] - r[a, b] - C[a, b] * y[a, b]
                     code[a] = (-rest if zeros else y[a, b]) if F[a, row] else 0.0
@@ -205,6 +208,7 @@ def exchange(
                     F[a, row] = F[a, row] != flip[a]
                 left[kept] = row
                 kept += 1
+            first = last
         count = kept
     for i in range(given_up):
         left[i] = hopeless[i]
@@ -244,7 +248,7 @@ def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array
         if S[a, a] > 0:
             steepest = max(steepest, abs(g[a]) / np.sqrt(S[a, a]))
     for _ in range(3 * k + SPARE):
-        size = 0
+        size = int(np.int64(0))
         for a in range(k):
             if y[a] > 0:
                 members[size] = a
@@ -274,18 +278,33 @@ def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array
 
 
 @compiled
-def widened(A: Array) -> Array:
-    """A with one more code, which has nothing to do with the others."""
-    k = len(A)
-    wide = np.zeros((k + 1, k + 1))
-    for a in range(k):
-        for b in range(k):
-            wide[a, b] = A[a, b]
-    wide[k, k] = 1.0
-    return wide
+def finish(S: Array, Gt: Array, Ct: Array, Yt: Array, left: NDArray[np.intp]) -> None:
+    """Replace the columns `left` of the codes Yt by the answers of `active_set`."""
+    k = len(S)
+    y, g, z, own = np.empty(k), np.empty(k), np.empty(k), S.copy()
+    members, factor = np.empty(k, np.int64), np.empty((k, k))
+    for b in left:
+        for a in range(k):
+            y[a], g[a], own[a, a] = Yt[a, b], Gt[a, b], S[a, a] + Ct[a, b]
+        active_set(own, g, y, members, factor, z)
+        for a in range(k):
+            Yt[a, b] = y[a]
 
 
 @compiled
+def guess(Yt: Array, Gt: Array, S: Array, delta: Array | None, kappa: Array) -> None:
+    """Some sweeps over the codes Yt."""
+    inverse, rest = inverse_diagonal(S, 1e-30), np.empty(Yt.shape[1])
+    for _ in range(SWEEPS):
+        sweep(Yt, Gt, S, inverse, delta, kappa, 0, rest, Yt.shape[1])
+
+
+@compiled
+def pulled(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
+    """`pull`, for callers that are not compiled."""
+    pull(X, M, lo, hi, out)
+
+
 def solve_rows(
     X: Source,
     E: Array | None,
@@ -299,55 +318,37 @@ def solve_rows(
     hi: int,
     block: int,
 ) -> None:
-    """Non-negative least squares for every row.
+    """Non-negative least squares for every row, in float64 whatever X and the codes are.
 
     E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. `inverse` is that of S, or has no
-    entries where that is not to be trusted.
+    entries where that is not to be trusted. What is long is compiled once for all kinds of X, and only if it is needed.
     """
-    k, inverted = S.shape[0], inverse.size > 0
-    wide, wide_inverse, steps = widened(S), widened(inverse), inverse_diagonal(S, 1e-30)
-    Gt, Yt, Ht, Ct = np.zeros((k, block)), np.zeros((k, block)), np.zeros((k, block)), np.zeros((k, block))
-    G, left, rest = np.empty((block, k), out.dtype), np.empty(block, np.int64), np.empty(block)
-    members, L, pivots = np.empty((k, LANES), np.int64), np.empty((k, k, LANES)), np.empty((k, LANES))
-    y, g, z, own, one = np.empty(k), np.empty(k), np.empty(k), S.copy(), np.empty(k, np.int64)
-    factor = np.empty((k, k))
-    for i in range(lo, hi, block):
-        width, count = min(block, hi - i), 0
-        pull(X, M, i, i + width, G[:width])
-        for b in range(width):
-            for a in range(k):
-                Gt[a, b] = G[b, a]
+    k = len(S)
+    wide, wide_inverse = _widened(S), _widened(inverse) if inverse.size else np.empty((0, 0))
+    members, L, pivots = np.empty((k, LANES), np.intp), np.empty((k, k, LANES)), np.empty((k, LANES))
+    for i in range(lo, hi, GROUP):
+        part = slice(i, min(i + GROUP, hi))
+        G = np.empty((part.stop - i, k), out.dtype)
+        pulled(X, M, i, part.stop, G)
+        Gt = np.ascontiguousarray(G.T, np.float64)
         if E is not None:
-            add_transposed(E, i, width, Gt)
-        if delta is not None:
-            for b in range(width):
-                for a in range(k):
-                    Ct[a, b] = delta[i + b] * kappa[a]
-        if inverted:
-            np.dot(inverse, Gt, Yt)
+            Gt += E[part].T
+        Ct = np.zeros_like(Gt) if delta is None else np.outer(kappa, delta[part]).astype(np.float64)
+        if inverse.size:
+            Yt = inverse @ Gt
+            left, Ht = np.flatnonzero((Yt <= 0).any(axis=0)), -Yt
+            np.maximum(Yt, 0, out=Yt)
         else:
-            for a in range(k):
-                for b in range(width):
-                    Yt[a, b] = 0.0
-            for _ in range(SWEEPS):
-                sweep(Yt, Gt, S, steps, delta, kappa, i, rest, width)
-        for b in range(width):
-            positive = inverted
-            for a in range(k):
-                positive = positive and Yt[a, b] > 0
-            if not positive:
-                left[count] = b
-                count += 1
-                for a in range(k):
-                    Ht[a, b], Yt[a, b] = -Yt[a, b], max(Yt[a, b], 0.0)
-        count = exchange(wide, wide_inverse, Gt, Ht, Ct, Yt, left, count, inverted, members, L, pivots)
-        for c in range(count):
-            b = left[c]
-            for a in range(k):
-                y[a], g[a], own[a, a] = Yt[a, b], Gt[a, b], S[a, a] + Ct[a, b]
-            active_set(own, g, y, one, factor, z)
-            for a in range(k):
-                Yt[a, b] = y[a]
-        for b in range(width):
-            for a in range(k):
-                out[i + b, a] = Yt[a, b]
+            Yt, Ht, left = np.zeros_like(Gt), np.zeros_like(Gt), np.arange(len(G))
+            guess(Yt, Gt, S, None if delta is None else delta[part], kappa)
+        count = exchange(wide, wide_inverse, Gt, Ht, Ct, Yt, left, left.size, inverse.size > 0, members, L, pivots)
+        if count:
+            finish(S, Gt, Ct, Yt, left[:count])
+        out[part] = Yt.T
+
+
+def _widened(A: Array) -> Array:
+    """A with one more code, which has nothing to do with the others."""
+    wide = np.pad(A, (0, 1))
+    wide[-1, -1] = 1.0
+    return wide

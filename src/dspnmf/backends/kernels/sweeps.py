@@ -32,7 +32,9 @@ def inverse_diagonals(S: Array) -> Any:
     """`inverse_diagonal` of the curvatures of several starts (r x k x k), for sweeps of codes."""
     inverse = np.empty((S.shape[0], S.shape[1]), S.dtype)
     for q in range(S.shape[0]):
-        inverse[q] = inverse_diagonal(S[q], 1e-14 if S.itemsize == 4 else 1e-30)
+        own = inverse_diagonal(S[q], 1e-14 if S.itemsize == 4 else 1e-30)
+        for a in range(own.size):  # assigning the whole row takes seconds to compile
+            inverse[q, a] = own[a]
     return inverse
 
 
