@@ -20,6 +20,7 @@ from dspnmf._threads import compile_after_caller
 with interrupts_postponed():  # numba registers its parts once: half of them would be missing for good
     from numba.core import config
     from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+    from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import CPUDispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -58,7 +59,7 @@ class CompiledFunction(CPUDispatcher):
     def _compile_for_args(self, *args: object, **kws: object) -> object:
         """Compile for arguments of new types, in the thread that can be interrupted."""
         compile_after_caller()
-        with interrupts_postponed():  # the registries again, read into the compiler
+        with interrupts_postponed(), global_compiler_lock:  # the registries again, read into the compiler
             self.typingctx.refresh()
             self.targetctx.refresh()
         with interrupts_kept():

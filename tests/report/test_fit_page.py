@@ -119,10 +119,11 @@ def test_choosing_components_moves_the_points(wide: Browser, fitted: tuple[Any, 
     assert wide.js(labels) == ["component 3", "component 1"]
     points = [tuple(map(float, point[10:-1].split(","))) for point in wide.js(POINTS)]
     assert len(points) == 178
-    x, y = np.array(sorted(points)).T
-    order = np.lexsort((-Z[:, 2], Z[:, 0]))
-    assert np.corrcoef(x, Z[order, 0])[0, 1] > 0.9999
-    assert np.corrcoef(y, Z[order, 2])[0, 1] < -0.9999
+    drawn = np.array(points)
+    share = (Z[:, [0, 2]] - Z[:, [0, 2]].min(axis=0)) / np.ptp(Z[:, [0, 2]], axis=0)
+    expected = drawn.min(axis=0) + np.column_stack([share[:, 0], 1 - share[:, 1]]) * np.ptp(drawn, axis=0)
+    apart = np.linalg.norm(expected[:, None] - drawn, axis=2)
+    assert max(apart.min(axis=0).max(), apart.min(axis=1).max()) < 1  # pixel
     before = wide.js(POINTS)
     choose(wide, 0, "sample number")
     assert wide.js(POINTS) != before

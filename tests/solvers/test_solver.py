@@ -210,14 +210,14 @@ def test_the_preconditioner_inverts_the_coupled_model(own: float) -> None:
         np.testing.assert_allclose(found @ model, np.eye(n * k), atol=1e-9)
 
 
-@pytest.mark.parametrize("inner", [Hals, NewtonCG])
-def test_extrapolated_components_save_iterations(inner: type[Hals | NewtonCG], digits: np.ndarray) -> None:
+@pytest.mark.parametrize("inner", [Hals(8), NewtonCG()], ids=["hals", "newton-cg"])
+def test_extrapolated_components_save_iterations(inner: Hals | NewtonCG, digits: np.ndarray) -> None:
     """After 40 iterations the error is lower than after 60 without momentum."""
     values = {}
     for momentum in (0.5, 0.0):
         rng, rows = np.random.default_rng(0), MemoryRows(digits, 10)
         rows.begin(rng.random((len(digits), 10)))
-        update = Descent(inner(), momentum=momentum)
+        update = Descent(inner, momentum=momentum)
         objective = objective_of(digits, 0.0)
         steps = iterate(rows, objective, update, *update.begin(rows, objective, rng.random((64, 10))))
         values[momentum] = [value for value, _ in itertools.islice(steps, 61)]

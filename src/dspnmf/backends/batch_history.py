@@ -20,8 +20,9 @@ import numpy as np
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import BlockNorms, RowModel, Sums
-from dspnmf.backends.small_arrays import ROUNDING_OF_Q, SETTLED, identity_like, zeros_like
+from dspnmf.backends.small_arrays import ROUNDING_OF_Q, SETTLED, identity_like, trace, zeros_like
 
+_ROUNDING = 1e-12  # share of a squared change
 _SWEEPS = 10  # at most; they cost no look at X
 
 
@@ -53,7 +54,10 @@ class RowsWithHistory:
         """Leave the direction of sweeps of the model, in the codes and in T; the sums along both."""
         D = self._D = (stretch * (self._swept(model) - self._T)).clip(min=-self._T)
         here, QD = self._rows.look(model, sweeps, stretch), self._Q @ D
-        return here._replace(PD=here.PD + self._P @ D, UD=here.UD + self._T.T @ QD, DD=here.DD + D.T @ QD)
+        DD = here.DD + D.T @ QD
+        # codes that only rounding moves say nothing about sweeps
+        settled = self.small.where(trace(here.DD) > _ROUNDING * trace(DD), here.settled, 0.0)
+        return here._replace(PD=here.PD + self._P @ D, UD=here.UD + self._T.T @ QD, DD=DD, settled=settled)
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Rows are as they were."""

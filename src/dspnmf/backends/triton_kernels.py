@@ -394,8 +394,7 @@ def couple(
     """W += C U on the free entries, zero on the others; A holds C last of four. Sum: <R,W>. Nothing if GOING is 0."""
     if tl.load(GOING) == 0.0:
         return
-    tile = tl.program_id(0)
-    energy = tl.zeros([], tl.float64)
+    tile, energy = tl.program_id(0), tl.zeros([], tl.float64)
     for row in range(0, K, KR):
         here, mask = _tile(n, K, KR, BM, tile, row, LONG)
         w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)

@@ -54,6 +54,7 @@ INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
 _LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 _UNRESOLVED = 1e-14  # share of the numbers it is the difference of: objectives below are rounding of float32 codes
+_FLOOR = 1e-12  # of the objective at U = 0: smaller changes are rounding of its sums
 _ROUNDING = {4: 2e-3, 8: 0.0}  # share of an objective that its running sums may miss, by the bytes of X's numbers
 _PUBLISHED_START = 2.0**-20, 2.0**20  # size of its codes in the solver's unit: float32 holds their fourth powers
 RandomState = int | np.integer[Any] | np.random.RandomState | None
@@ -374,7 +375,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         codes = rows.solve(model)
         rows.begin(codes)
         (value,) = rows.small.fetch([problem.objective.value(State(run.state.Vt, *rows.sums()))])
-        if value <= run.history[-1]:
+        if value <= run.history[-1] + _FLOOR * problem.objective.size:
             return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
         return run
@@ -398,7 +399,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * values[name] for name, w in objective.weights.items() if w > 0)
-        rounding = 1e-12 * objective.size + _ROUNDING[rows.dtype.itemsize] * value
+        rounding = _FLOOR * objective.size + _ROUNDING[rows.dtype.itemsize] * value
         history = np.maximum(run.history, 0.0)
         history[(history < value) & (history >= value - rounding)] = value  # no iteration went up, rounding did
         history[-1] = value

@@ -30,12 +30,13 @@ def read_large(
     types = dict.fromkeys(names, pyarrow.string()) | {str(column): pyarrow.float64() for column in numeric}
     convert = {"null_values": list(MISSING), "strings_can_be_null": False, "decimal_point": decimal}
     try:
-        table = csv.read_csv(
-            file.open(),
-            csv.ReadOptions(column_names=names, skip_rows=skip, block_size=_PIECE),
-            csv.ParseOptions(delimiter=delimiter, quote_char=False),
-            csv.ConvertOptions(column_types=types, **convert),
-        )
+        with file.open() as content:
+            table = csv.read_csv(
+                content,
+                csv.ReadOptions(column_names=names, skip_rows=skip, block_size=_PIECE),
+                csv.ParseOptions(delimiter=delimiter, quote_char=False),
+                csv.ConvertOptions(column_types=types, **convert),
+            )
     except (pyarrow.ArrowException, UnicodeError):
         return None
     X = np.empty((table.num_rows, len(numeric)))
