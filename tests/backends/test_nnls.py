@@ -71,3 +71,17 @@ def test_with_and_without_the_inverse(dtype: Any, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setitem(_WELL_CONDITIONED, np.dtype(dtype).itemsize, limit)
         found.append(MemoryRows(G, 20).solve(RowModel(S, np.eye(20))))
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=100 * float(np.finfo(dtype).eps) * found[1].max())
+
+
+def test_a_vanishing_component_does_not_blunt_the_others() -> None:
+    """A component of hardly any curvature, pulled below zero, leaves the other codes of a row at their optimum."""
+    rng = np.random.default_rng(0)
+    V = rng.random((6, 20)) * (rng.random((6, 20)) < 0.5)
+    V[2] *= 1e-13
+    X = np.hstack([rng.random((50, 20)), np.ones((50, 1))])
+    S, M = V @ V.T, np.vstack([V.T, np.full(6, -0.5)])
+    Y = MemoryRows(X, 6).solve(RowModel(S, M))
+    slopes = X @ M - Y @ S
+    assert (Y[:, 2] == 0).all()
+    assert slopes[Y == 0].max() < 1e-9
+    assert np.abs(slopes[Y > 0]).max() < 1e-9

@@ -455,10 +455,12 @@ def rounding_of_looks(dtype: np.dtype[Any], products: float) -> float:
 
 
 def _inverse(S: Array, well_conditioned: float) -> Array:
-    """The inverse of a curvature, or no numbers where rounding would spoil it; units of components do not matter."""
+    """The inverse of a curvature, or no numbers where rounding would spoil it."""
     if not (S.diagonal().min() > 0 and np.isfinite(S).all()):
         return np.empty((0, 0))
     units = np.sqrt(S.diagonal())
+    if units.min() < 1e-6 * units.max():  # a component that vanishes: its codes, far below zero, would drown the others
+        return np.empty((0, 0))
     values, vectors = np.linalg.eigh(S / units / units[:, None])
     if not values[0] > well_conditioned * values[-1]:
         return np.empty((0, 0))

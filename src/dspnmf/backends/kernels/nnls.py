@@ -164,7 +164,7 @@ def exchange(
         for a in range(k):
             curvature = S[a, a] + Ct[a, row]
             F[a, row] = Yt[a, row] > 0 and curvature > 0
-            if curvature > 0:
+            if curvature > 0 and Gt[a, row] > 0:  # what is pulled below zero never moves
                 steepest[row] = max(steepest[row], Gt[a, row] * Gt[a, row] / curvature)
     hopeless = np.empty(count, np.int64)
     while count > 0:
@@ -245,8 +245,8 @@ def active_set(S: Array, g: Array, y: Array, members: NDArray[np.intp], L: Array
     """Minimise ``1/2 y S y' - g y`` over y >= 0 from the feasible y, never uphill (Bro & de Jong 1997)."""
     k, steepest = g.size, 0.0
     for a in range(k):
-        if S[a, a] > 0:
-            steepest = max(steepest, abs(g[a]) / np.sqrt(S[a, a]))
+        if S[a, a] > 0 and g[a] > 0:
+            steepest = max(steepest, g[a] / np.sqrt(S[a, a]))
     for _ in range(3 * k + SPARE):
         size = int(np.int64(0))
         for a in range(k):
