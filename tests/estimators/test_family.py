@@ -56,7 +56,7 @@ def labels_for(name: str, n: int) -> np.ndarray | None:
 def expected_failures(estimator: Any) -> dict[str, str]:
     """Checks that cannot pass for a reason that lies in the method."""
     consistent = ("check_transformer_general", "check_transformer_data_not_an_array")
-    if isinstance(estimator, NPNMF | NSNMF):
+    if isinstance(estimator, NSNMF):
         return dict.fromkeys(consistent, JOINTLY)
     if isinstance(estimator, ONMF | SDNMF):
         return dict.fromkeys(consistent, RULE)

@@ -166,7 +166,7 @@ def test_a_fit_without_any_folder(tmp_path: Path) -> None:
 
 def test_every_kernel_is_made_here() -> None:
     """No function is compiled but by `compiled`, so what holds for one holds for all."""
-    for name in kernels.__all__:
+    for name in set(kernels.__all__) - {"LANES"}:
         assert type(getattr(kernels, name)) is CompiledFunction
     source = Path(module.__file__).parent
     users = [

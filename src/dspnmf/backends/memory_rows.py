@@ -28,6 +28,7 @@ from dspnmf._typing import Array, Matrix
 from dspnmf.backends.norms import read_only
 from dspnmf.backends.operators import Operators
 from dspnmf.backends.protocol import ConjugateGradientRows, MultiplicativeRows, Request
+from dspnmf.backends.row_codes import solve_rows
 from dspnmf.backends.row_model import GROUP, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import HOST, Small
 
@@ -321,7 +322,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         inverse = np.empty((0, 0)) if ties.weight is not None else _inverse(S, _WELL_CONDITIONED[self.dtype.itemsize])
         work = self.product_cost + (self.k if inverse.size == 0 else 4.0) * self.sweep_cost
         codes = self._new()
-        self._with_X(_kernels().solve_rows, work, (ties.pull, ties.weight, codes), ties.lengths, M, S, inverse)
+        self._with_X(solve_rows, work, (ties.pull, ties.weight, codes), ties.lengths, M, S, inverse)
         return codes
 
     def residual2(self, Vt: Array) -> float:

@@ -21,23 +21,27 @@ numba caches a kernel by its own file: after changing one that others inline, re
 """
 
 from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, couple, face, project
-from dspnmf.backends.kernels.nnls import solve_rows
+from dspnmf.backends.kernels.nnls import LANES, exchange, finish, guess, pulled
 from dspnmf.backends.kernels.philox import draw
 from dspnmf.backends.kernels.products import checksum, moments, sums
 from dspnmf.backends.kernels.sweeps import look, sweep_rows, take_step
 
 __all__ = [
+    "LANES",
     "cg_start",
     "cg_step",
     "checksum",
     "combine",
     "couple",
     "draw",
+    "exchange",
     "face",
+    "finish",
+    "guess",
     "look",
     "moments",
     "project",
-    "solve_rows",
+    "pulled",
     "sums",
     "sweep_rows",
     "take_step",

@@ -9,9 +9,9 @@ sweeps. Some rows are solved side by side, so that their Cholesky factors vector
 progress goes to an active set that never goes uphill.
 
 ========  =============  ===========================================================
-Gt, Yt    k x GROUP      pull and codes of some rows, side by side
-Ct        k x GROUP      what the rows' own curvature adds to the diagonal of S
-F         k x GROUP      the faces
+Gt, Yt    k x width      pull and codes of some rows, side by side
+Ct        k x width      what the rows' own curvature adds to the diagonal of S
+F         k x width      the faces
 C, y, z   ... x LANES    the same of those rows whose systems are solved together
 ========  =============  ===========================================================
 
@@ -29,7 +29,6 @@ from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source, pull
 from dspnmf.backends.kernels.sweeps import inverse_diagonal, sweep
 
-GROUP = 1000  # rows that are held side by side; no power of two, for the sake of the cache
 LANES = 16
 SWEEPS = 8  # where S^-1 is not to be trusted
 PATIENCE = 3  # exchanges without progress before a row goes to the active set
@@ -303,52 +302,3 @@ def guess(Yt: Array, Gt: Array, S: Array, delta: Array | None, kappa: Array) -> 
 def pulled(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
     """`pull`, for callers that are not compiled."""
     pull(X, M, lo, hi, out)
-
-
-def solve_rows(
-    X: Source,
-    E: Array | None,
-    delta: Array | None,
-    out: Array,
-    kappa: Array,
-    M: Array,
-    S: Array,
-    inverse: Array,
-    lo: int,
-    hi: int,
-    block: int,
-) -> None:
-    """Non-negative least squares for every row, in float64 whatever X and the codes are.
-
-    E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. `inverse` is that of S, or has no
-    entries where that is not to be trusted. What is long is compiled once for all kinds of X, and only if it is needed.
-    """
-    k = len(S)
-    wide, wide_inverse = _widened(S), _widened(inverse) if inverse.size else np.empty((0, 0))
-    members, L, pivots = np.empty((k, LANES), np.intp), np.empty((k, k, LANES)), np.empty((k, LANES))
-    for i in range(lo, hi, GROUP):
-        part = slice(i, min(i + GROUP, hi))
-        G = np.empty((part.stop - i, k), out.dtype)
-        pulled(X, M, i, part.stop, G)
-        Gt = np.ascontiguousarray(G.T, np.float64)
-        if E is not None:
-            Gt += E[part].T
-        Ct = np.zeros_like(Gt) if delta is None else np.outer(kappa, delta[part]).astype(np.float64)
-        if inverse.size:
-            Yt = inverse @ Gt
-            left, Ht = np.flatnonzero((Yt <= 0).any(axis=0)), -Yt
-            np.maximum(Yt, 0, out=Yt)
-        else:
-            Yt, Ht, left = np.zeros_like(Gt), np.zeros_like(Gt), np.arange(len(G))
-            guess(Yt, Gt, S, None if delta is None else delta[part], kappa)
-        count = exchange(wide, wide_inverse, Gt, Ht, Ct, Yt, left, left.size, inverse.size > 0, members, L, pivots)
-        if count:
-            finish(S, Gt, Ct, Yt, left[:count])
-        out[part] = Yt.T
-
-
-def _widened(A: Array) -> Array:
-    """A with one more code, which has nothing to do with the others."""
-    wide = np.pad(A, (0, 1))
-    wide[-1, -1] = 1.0
-    return wide
