@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from dspnmf.backends.kernels import products
 from dspnmf.backends.memory_rows import _WELL_CONDITIONED, MemoryRows, _inverse
 from dspnmf.backends.row_model import RowModel, Ties
 
@@ -85,3 +87,17 @@ def test_a_vanishing_component_does_not_blunt_the_others() -> None:
     assert (Y[:, 2] == 0).all()
     assert slopes[Y == 0].max() < 1e-9
     assert np.abs(slopes[Y > 0]).max() < 1e-9
+
+
+@pytest.mark.parametrize("stored", [np.asarray, sparse.csr_array])
+def test_products_without_compilation(stored: Any) -> None:
+    """Where numba compiles nothing (NUMBA_DISABLE_JIT), the products with X are plain Python."""
+    rng = np.random.default_rng(0)
+    X, M, D = rng.random((9, 5)) * (rng.random((9, 5)) < 0.5), rng.random((5, 3)), rng.random((4, 3))
+    kept = stored(X)
+    source = X if stored is np.asarray else (kept.data, kept.indices, kept.indptr)
+    out, total = np.empty((4, 3)), np.ones((5, 3))
+    products.pull(source, M, 2, 6, out)
+    products.push(source, D, 2, 6, products.features_scratch(source, D), total)
+    np.testing.assert_allclose(out, X[2:6] @ M)
+    np.testing.assert_allclose(total, 1 + X[2:6].T @ D)

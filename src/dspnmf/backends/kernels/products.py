@@ -8,6 +8,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
@@ -15,16 +16,30 @@ from dspnmf._typing import Array
 Source: TypeAlias = Any  # X: an array, or the tuple (data, indices, indptr) of a CSR matrix
 
 
+# The bodies below serve NUMBA_DISABLE_JIT; compiled code takes the overloads.
+
+
 def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
     """``out = X[lo:hi] @ M``, in M's precision."""
+    out[:] = _rows(X, len(M), lo, hi) @ M
 
 
 def push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
     """``total += X[lo:hi].T @ D`` for the block ``D``, in D's precision; `work` is k x m scratch."""
+    total += _rows(X, len(total), lo, hi).T @ D
 
 
 def features_scratch(X: Source, D: Array) -> Any:
     """The scratch array `push` needs."""
+    return np.empty((0, 0), D.dtype)
+
+
+def _rows(X: Source, m: int, lo: int, hi: int) -> Any:
+    if not isinstance(X, tuple):
+        return X[lo:hi]
+    data, indices, indptr = X
+    some = slice(indptr[lo], indptr[hi])
+    return csr_array((data[some], indices[some], indptr[lo : hi + 1] - indptr[lo]), shape=(hi - lo, m))
 
 
 @overload(pull)
