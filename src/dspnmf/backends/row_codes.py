@@ -28,6 +28,7 @@ def solve_rows(
 
     E (n x k) is added to X M, ``delta diag(kappa)`` (n, k) to S; each may be None. `inverse` is that of S, or has no
     entries where that is not to be trusted. What is long is compiled once for all kinds of X, and only if it is needed.
+    `block` is what every kernel is given; here rows come in groups of their own.
     """
     from dspnmf.backends import kernels
 
