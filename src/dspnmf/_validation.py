@@ -22,7 +22,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from dspnmf._typing import Array, ArrayLike
 
 if TYPE_CHECKING:
-    from dspnmf.backends.protocol import Backend, Capability
+    from dspnmf.backends.protocol import Backend, Capability, Data
 
 Estimator: TypeAlias = Any  # of this package, or of scikit-learn
 
@@ -146,11 +146,13 @@ _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.proto
     "graphs": "all of X in memory, to search neighbours",
     "features": "all of X in memory, to add columns to it",
     "missing": "all of X in memory, to complete its cells",
+    "divergences": "rows whose errors can be measured by a divergence",
     "batches": "batches in memory",
     "whole matrix": "all of X in memory",
 }
 _INSTEAD = {  # a capability, or the parameter that asks for one -> what works without it
     "svd": 'use init="random"',
+    "divergences": 'use beta_loss="frobenius"',
     "missing": 'leave it at "error"',
     "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
     "similarity": 'use similarity="gram"',
@@ -284,6 +286,48 @@ def check_no_start(W: ArrayLike, H: ArrayLike, init: str) -> None:
     if W is not None or H is not None:
         raise ValueError(
             f'W or H was given, but init={init!r} would ignore it: set init="custom", or leave W and H out.'
+        )
+
+
+def check_loss(estimator: Estimator) -> None:
+    """What does not go with a beta divergence, and a start that is poor for one."""
+    loss = f"beta_loss={estimator.beta_loss!r}"
+    needed: dict[str, tuple[object, ...]] = {
+        "solver": ("auto", "mm", "mu"),
+        "similarity": ("gram",),
+        "label_weight": (0,),
+    }
+    for name, allowed in needed.items():
+        value = getattr(estimator, name, allowed[0])
+        matrix = hasattr(value, "shape")
+        if matrix or value not in allowed:
+            shown = "a matrix" if matrix else repr(value)
+            raise ParameterError(
+                f"{name}={shown} does not go with {loss}: use one of {', '.join(map(repr, allowed))}, or "
+                'beta_loss="frobenius".',
+                name,
+            )
+    if takes_missing(estimator) and getattr(estimator, "alpha", 0) > 0:
+        raise ParameterError(
+            f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
+            "similarities. Use alpha=0 (or NMF), or fill the cells.",
+            "missing",
+        )
+    if getattr(estimator, "init", "random") == "nndsvd":
+        warnings.warn(
+            'init="nndsvd" has zeros, which the rule for components keeps where errors are measured by a divergence: '
+            'use init="nndsvda", "nndsvdar" or "random".',
+            UserWarning,
+            stacklevel=users_frame(),
+        )
+
+
+def check_divergence(estimator: Estimator, beta: float, data: Data) -> None:
+    """Zeros in X have no finite divergence where beta <= 0, and no rule stays finite near them."""
+    if beta <= 0 and data.has_zeros():
+        raise ValueError(
+            f"When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={estimator.beta_loss!r}. Add "
+            'a small value to X, or use a positive beta_loss such as "kullback-leibler".'
         )
 
 

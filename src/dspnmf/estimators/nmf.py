@@ -14,9 +14,9 @@ from dspnmf.objective.terms import Reconstruction
 
 @dataclass(eq=False, repr=False)
 class NMF(BatchLearner):
-    """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
+    """Plain non-negative matrix factorization: minimises ``||X - U V||^2``, or a divergence, over U, V >= 0.
 
-    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
+    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (without penalty) where the parameters
     overlap: the same meaning of `n_components`, `init` (given by name), `max_iter`, `random_state`, and of W and H.
 
     Parameters
@@ -25,6 +25,8 @@ class NMF(BatchLearner):
         Rank k.
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        How errors are measured, as in scikit-learn (`DSPNMF` says more).
     init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
@@ -46,6 +48,8 @@ class NMF(BatchLearner):
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """One term."""
+        if self._divergent:
+            return self.divergence_problem(data, scale)
         rows = data.rows(self.n_components, scale)
         terms = {"reconstruction": Reconstruction(data.norm2(scale))}
         return Problem(data, rows, Objective(terms, {"reconstruction": 1.0}), scale * scale, scale)

@@ -25,7 +25,7 @@ from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_on_error
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.component_factorization import ComponentFactorization
+from dspnmf.estimators.losses import WithLosses
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective, Term
@@ -41,7 +41,7 @@ _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 
 
 @dataclass(eq=False, repr=False)
-class BatchLearner(ComponentFactorization):
+class BatchLearner(WithLosses):
     """A factorization that can be fitted batch by batch."""
 
     missing: str = parameter("error", one_of("error", "mask"))
@@ -58,8 +58,9 @@ class BatchLearner(ComponentFactorization):
         "similarity": ("gram", "cosine"),
         "missing": ("error",),
         "label_weight": (0,),
+        "beta_loss": ("frobenius", 2),
     }
-    _constant: ClassVar[tuple[str, ...]] = ("n_components", "alpha", "lam", "similarity")
+    _constant: ClassVar[tuple[str, ...]] = ("n_components", "alpha", "lam", "similarity", "beta_loss")
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike = None, W: ArrayLike = None, H: ArrayLike = None) -> Self:
         """Learn from one batch of rows, on top of all batches before it; nothing of the rows themselves is kept.
@@ -221,6 +222,8 @@ class BatchLearner(ComponentFactorization):
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """What a later batch needs, too."""
+        if self._divergent:
+            return super()._for_transform(problem, run)
         s, objective, n = run.state, problem.objective, problem.rows.shape[0]
         reconstruction, weights = objective.terms["reconstruction"], objective.weights
         rows_only = "labels" not in objective.terms and not problem.rows.completes
