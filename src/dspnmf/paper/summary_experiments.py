@@ -74,8 +74,8 @@ def _alpha(results: Results) -> list[str]:
     return [
         *_best_alpha(results, list(fits), alphas),
         f"What the structure costs: from alpha = {alphas[0]:g} to {alphas[-1]:g} the relative error of the "
-        f"similarities goes from {structure:.3f} to {structure_end:.3f}, that of the reconstruction from {fit:.3f} to {fit_end:.3f} "
-        f"(averages over {listed(fits)}).",
+        f"similarities goes from {structure:.3f} to {structure_end:.3f}, that of the reconstruction from {fit:.3f} to "
+        f"{fit_end:.3f} (averages over {listed(fits)}).",
     ]
 
 
