@@ -44,10 +44,10 @@ InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 class SumsRounding:
     """How far rounding of running sums has moved an objective F that is a difference of numbers of the size N.
 
-    Recomputed sums have float64's rounding. Every look adds to them, and its own rounding moves F by about ``factor unit
-    t sqrt(tr(D'D) tr(S))``, where `unit` is the rounding of the rows times sqrt(N): so large steps, the early ones,
-    spoil the sums for small values later. `factor` depends on how alike rows are: it is measured whenever sums are
-    recomputed.
+    Recomputed sums have float64's rounding. Every look adds to them, and its own rounding moves F by about
+    ``factor unit t sqrt(tr(D'D) tr(S))``, where `unit` is the rounding of the rows times sqrt(N): so large steps, the
+    early ones, spoil the sums for small values later. `factor` depends on how alike rows are: it is measured whenever
+    sums are recomputed.
     """
 
     factor: float = _UNKNOWN
