@@ -111,30 +111,31 @@ def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array
     array([0., 1.])
     """
     _, (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
-    return _self_tuned(X, int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors)
+    A = _self_tuned(X, int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors)
+    return laplacian(A, normalized=True)[1]
 
 
 def diffusion(X: ArrayLike, n_neighbors: int = 5, mutual: bool = False) -> sparse.csr_array:
     """Weights R (n x n, rows of sum 1) with which a step of diffusion averages every row and its neighbours.
 
-    R is the graph of `self_tuned` with its largest weight on the diagonal, its rows divided by their sums. `mutual`
-    keeps edges between rows that are both among the other's neighbours; a row without any keeps its own value.
+    R has the weights ``exp(-d_ij^2 / (s_i s_j))`` of `self_tuned` (before they are divided by degrees), 1 on the
+    diagonal, and its rows are divided by their sums. `mutual` keeps edges between rows that are both among the other's
+    neighbours; a row without any keeps its own value.
 
-    >>> diffusion([[0.0], [1.0]]).toarray()[0]
-    array([0.5, 0.5])
+    >>> diffusion([[0.0], [1.0]]).toarray()[0].round(3)
+    array([0.731, 0.269])
     """
     _, (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors)
-    A = _self_tuned(X, n_neighbors, mutual)
-    A = A + sparse.eye_array(X.shape[0], format="csr") * (A.data.max(initial=0.0) or 1.0)
+    A = _self_tuned(X, n_neighbors, mutual) + sparse.eye_array(X.shape[0], format="csr")
     return sparse.csr_array(sparse.diags_array(1 / np.asarray(A.sum(axis=1)).ravel()) @ A)
 
 
 def _self_tuned(X: Matrix, k: int, mutual: bool = False) -> sparse.csr_array:
-    """The graph of `self_tuned`, of checked samples."""
+    """The graph of `self_tuned`, of checked samples, before it is divided by degrees."""
     found, lengths = _nearest_others(X, max(k, _SCALE_NEIGHBOUR))
     s = np.sqrt(lengths[:, :_SCALE_NEIGHBOUR].max(axis=1, initial=0.0))
     A = _csr(found[:, :k], _gaussian(lengths[:, :k], s[:, None] * s[found[:, :k]]), X.shape[0])
-    return laplacian(A.minimum(A.T) if mutual else A.maximum(A.T), normalized=True)[1]
+    return sparse.csr_array(A.minimum(A.T) if mutual else A.maximum(A.T))
 
 
 def spanning_tree(X: ArrayLike) -> sparse.csr_array:

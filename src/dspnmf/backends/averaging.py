@@ -1,7 +1,7 @@
 """X with every row averaged with other rows, step by step: ``R^steps X``, for weights R (n x n, sparse, of sum 1).
 
-Dense X is averaged some columns at a time, so that no step needs a second X. Sparse X fills in with every step; how far is
-estimated from some rows before any is computed, and what would take most of the machine's memory is refused.
+Dense X is averaged some columns at a time, so that no step needs a second X. Sparse X fills in with every step; how far
+is estimated from some rows before any is computed, and what would take most of the machine's memory is refused.
 """
 
 from __future__ import annotations

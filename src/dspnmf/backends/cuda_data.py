@@ -87,7 +87,9 @@ class CudaData(BaseData):
         """X with its averaged rows; those of a CSR tensor are made on the host."""
         X: Tensor = self.blocks["X"]
         if is_csr(X):
-            return self._with_block("averaged rows", csr_on_device(averaged(csr_on_host(X), R, steps), X.dtype, X.device))
+            return self._with_block(
+                "averaged rows", csr_on_device(averaged(csr_on_host(X), R, steps), X.dtype, X.device)
+            )
         weights = csr_on_device(R, X.dtype, X.device)
         for _ in range(steps):
             X = weights @ X

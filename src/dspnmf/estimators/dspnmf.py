@@ -24,7 +24,6 @@ from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
 
-
 SIMILARITIES = ("gram", "diffused", "cosine", "knn", "self-tuned")
 _AVERAGED = 2**24  # numbers of averaged rows that are dense at once
 _UNITLESS = ("cosine", "knn", "self-tuned", "")  # similarities that do not change with the unit of X
@@ -44,9 +43,12 @@ class DSPNMF(BatchLearner):
     ----------
     n_components : int, default=10
         Rank k.
-    alpha : float, default=1.0
-        Weight of the structure term; the paper's is 1, 0 is plain NMF. Its effect depends on the unit of X: scaling X
-        by s has the effect of scaling alpha by s^2, so scale the data (the paper: min-max to [0, 1]) before comparing.
+    alpha : float or "auto", default=1.0
+        Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
+        on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
+        min-max to [0, 1]) before comparing. "auto" depends on neither: it is 100 times the weight at which both terms
+        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, as far as the first batch
+        tells). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
         it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).
@@ -107,7 +109,9 @@ default="gram"
     reconstruction_err_ : float
         ``||X - UV||`` (Frobenius).
     structure_err_ : float
-        ``||XX' - lam UU'||`` (Frobenius).
+        ``||XX' - lam UU'||`` (Frobenius); of the similarities that were asked for.
+    alpha_ : float
+        The weight of the structure term: alpha, or what "auto" came to.
     n_iter_ : int
         Iterations of the best start; after a later `partial_fit` those of its batch.
     n_samples_seen_ : int

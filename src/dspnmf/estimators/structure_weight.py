@@ -1,7 +1,7 @@
 """The weight of a structure term: a number, or the one that follows from the data.
 
-Both terms weigh the same at U = 0, ``||X||^2`` and ``||XX'||^2``, where the weight is their ratio: the natural weight, in
-which neither the unit of X nor the number of rows is left. ``alpha="auto"`` is 100 times that.
+At U = 0 the terms are ``||X||^2`` and ``||XX'||^2``; with their ratio as weight, the natural one, both count the same,
+whatever the unit of X and the number of rows. ``alpha="auto"`` is 100 times that.
 """
 
 from __future__ import annotations
