@@ -283,6 +283,14 @@ def test_umap_is_not_first_everywhere() -> None:
         )
 
 
+def test_se_is_no_worse_than_lle_in_classification() -> None:
+    """Text: LLE and SymNMF compete most with UMAP and DSP-NMF. SE's averages are not below LLE's in SVM and 3-NN."""
+    for task in ("svm", "knn"):
+        se, lle = averages(task)["SE"], averages(task)["LLE"]
+        assert se.mean > lle.mean
+        assert se.max >= lle.max
+
+
 def test_three_methods_were_first_once() -> None:
     """Text: SE and GNMF "perform the least. Each ranked first only once". Table 5 counts SDNMF first only once, too."""
     totals = {m: sum(cell.mean + cell.max for cell in row.values()) for m, row in rankings()["all"].items()}
