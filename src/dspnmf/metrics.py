@@ -20,10 +20,11 @@ from dspnmf.backends.norms import gram_norm2
 _BLOCK = 2**22  # numbers of X at once
 
 
-def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
+def structure_error(X: ArrayLike, Z: ArrayLike, gram: float | None = None) -> float:
     """``min_c ||XX' - c ZZ'|| / ||XX'||``: relative error of the similarities at the best scale of the codes (0 to 1).
 
     From the angle between both matrices: ``sqrt(1 - <XX', ZZ'>^2 / (||XX'||^2 ||ZZ'||^2))``, <XX', ZZ'> = ||X'Z||^2.
+    `gram` is ||XX'||^2, where it is known from other codes of the same data.
 
     Examples
     --------
@@ -33,7 +34,7 @@ def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
     0.0
     """
     X, Z = _pair(X, Z)
-    gram = gram_norm2(X)
+    gram = gram_norm2(X) if gram is None else gram
     codes = float(np.linalg.norm(Z.T @ Z) ** 2)
     if gram == 0:
         return 0.0
