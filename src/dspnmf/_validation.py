@@ -176,6 +176,15 @@ def check_backend(estimator: Estimator, backend: Backend, needs: Mapping[Capabil
         )
 
 
+def refuse_anndata(X: ArrayLike) -> None:
+    """An AnnData object is more than a matrix: which of its layers, genes and scaling is meant must be said."""
+    if type(X).__name__ == "AnnData":
+        raise TypeError(
+            "X is an AnnData object, which holds more than one matrix: use dspnmf.anndata.fit(adata, model), which "
+            "writes codes and components into it, or pass a matrix of it, such as adata.X (cells x genes)."
+        )
+
+
 def check_features(estimator: Estimator, shape: tuple[int, ...], *, reset: bool) -> None:
     """The shape of an X that scikit-learn's own checks do not know: remember its width, or compare it."""
     name = type(estimator).__name__
@@ -249,7 +258,8 @@ def bad_cell(name: str, row: int, column: int, value: float) -> str:
         return f"Input X contains infinity, first at {cell}. {name} needs finite values: clip or drop these cells."
     return (
         f"Negative values in data passed to {name}: first at {cell}, but all entries must be >= 0. "
-        "Shift or rescale the features (for example with sklearn.preprocessing.MinMaxScaler)."
+        "Shift or rescale the features, for example with sklearn.preprocessing.MinMaxScaler(clip=True): without clip, "
+        "new rows with values below those of the training rows become negative."
     )
 
 

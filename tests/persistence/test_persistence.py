@@ -296,9 +296,9 @@ def note_json() -> str:
 
 
 FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
-    "empty": (lambda: b"", "is no model file: pass one that dspnmf.save wrote"),
-    "text": (lambda: b"components: 3\n", "is no model file"),
-    "npy": (lambda: b"\x93NUMPY", "is no model file"),
+    "empty": (lambda: b"", "is not a model file: pass one that dspnmf.save wrote"),
+    "text": (lambda: b"components: 3\n", "is not a model file"),
+    "npy": (lambda: b"\x93NUMPY", "is not a model file"),
     "pickle": (lambda: pickle.dumps(NMF()), "looks like a pickle or joblib file.*dspnmf reads none"),
     "joblib": (lambda: joblib_bytes(0), "pickle or joblib"),
     "joblib zlib": (lambda: joblib_bytes(3), "pickle or joblib"),
@@ -318,7 +318,7 @@ FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_other_files(name: str, tmp_path: Path) -> None:
-    """Every file that is no model file is refused in a line or two that name it and say what to do."""
+    """Every file that is not a model file is refused in a line or two that name it and say what to do."""
     make_bytes, text = FOREIGN[name]
     path = tmp_path / "model.skops"
     path.write_bytes(make_bytes())

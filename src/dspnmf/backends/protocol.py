@@ -137,7 +137,7 @@ class Rows(Protocol):
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
         """Called after every iteration: bring an X that depends on the factors up to date (missing cells).
 
-        None: X is as it was. Otherwise the norms of its blocks as they are now; the sums are to be made anew.
+        None: X is as it was. Otherwise the norms of its blocks as they are now; the sums are to be recomputed.
         """
         return None
 

@@ -140,7 +140,7 @@ class BatchLearner(ComponentFactorization):
         if not state.batches.rows_only:
             raise ValueError(
                 f"This {name} began with missing cells or with labels, which sums of the rows do not hold: use fit on "
-                "all rows, or begin anew with partial_fit on a new estimator."
+                "all rows, or start again with partial_fit on a new estimator."
             )
         for parameter_name in self._constant:
             was, now = state.parameters.get(parameter_name), getattr(self, parameter_name, None)
@@ -148,7 +148,7 @@ class BatchLearner(ComponentFactorization):
                 raise ValueError(
                     f"{parameter_name}={_shown(now)}, but this {name} began with {_shown(was)}: partial_fit goes on "
                     f"with the objective it began with. Use set_params({parameter_name}={_shown(was)}), or fit to "
-                    "begin anew."
+                    "start again."
                 )
 
     def _checked_batch(self, data: Data, before: BatchSums, W: ArrayLike, H: ArrayLike) -> Data:
@@ -157,12 +157,12 @@ class BatchLearner(ComponentFactorization):
         if data.dtype != dtype:
             raise ValueError(
                 f"X is {data.dtype}, but the rows before it were {dtype}: pass X.astype({str(dtype)!r}), or use fit to "
-                "begin anew."
+                "start again."
             )
         if before.norm2 > 0 and (W is not None or H is not None):
             raise ValueError(
                 "W or H was given, but this is not the first batch, and would ignore it: leave W and H out, or use fit "
-                "to begin anew."
+                "to start again."
             )
         return data
 

@@ -44,7 +44,7 @@ _COUNTS = {
     "n_steps_": 0,
 }  # and their least
 _NUMBERS = ("objective_", "reconstruction_err_", "structure_err_")
-_PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are no parameters
+_PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are not parameters
 _SUMS = {"reconstruction", "structure"}  # terms that `partial_fit` continues
 
 
@@ -55,7 +55,7 @@ def check_sound(model: object, path: Path) -> None:
     if cache := cache_folder(model):
         raise ModelFileError(
             f"{path} names a folder of pickles (memory={cache!r}), which dspnmf.save never writes: do not trust "
-            "whoever made it."
+            "the person who made it."
         )
     for part in within(model):
         for fault in _faults(part):
