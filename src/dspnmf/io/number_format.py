@@ -123,7 +123,7 @@ _UNCLEAR = {  # what a mark before three digits may mean
 def _grouped(decimal: str, thousands: str) -> re.Pattern[str]:
     """Numbers with thousands in groups of three."""
     group, rest = re.escape(thousands), re.escape(decimal)
-    return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+(?:{rest}[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+    return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+(?:{rest}[0-9]*)?")
 
 
 def could_be_number(cell: str) -> bool:

@@ -26,11 +26,11 @@ from dspnmf.io.large_text import read_large
 from dspnmf.io.number_format import NumberFormat, Tally, allowed_formats
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text_file import TextFile
-from dspnmf.io.text_layout import WORDS, Layout, find_layout
+from dspnmf.io.text_layout import WORDS, Layout, find_layout, is_comment
 
 _LOOKED_THROUGH = 20_000  # rows, for the words that stand for missing values
 _SHOWN = 6  # of them
-_ENCODINGS = {"cp1252": "Windows-1252", "utf-8-sig": "UTF-8", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
+_ENCODINGS = {"cp1252": "Windows-1252", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _content(reading: _Reading) -> _Content:
     values, lines, wrong, comments = array("d"), array("q"), set[int](), 0
     for line, row in file.rows(layout.delimiter, layout.skip):
         if len(row) != width:
-            if row[0].startswith("#"):
+            if is_comment(row, width):
                 comments += 1
                 continue
             raise refused(file.path, _unlike(line, len(row), width, layout.delimiter))
@@ -185,22 +185,28 @@ def _units(table: Table, layout: Layout) -> tuple[str, ...]:
 def _assumed(reading: _Reading, content: _Content, doubt: str, options: Options) -> tuple[str, ...]:
     """What was assumed of the file, in words."""
     encoding = reading.file.encoding
-    found = [f"{_ENCODINGS.get(encoding, encoding)} text"] * (options.encoding is None and not reading.file.is_utf8)
+    found = [f"{_ENCODINGS.get(encoding, encoding.upper())} text"] * (
+        options.encoding is None and not reading.file.is_utf8
+    )
     found += reading.layout.assumed
     found += [words for words in (reading.form.words(), doubt) if words]
     found += [f"{content.comments} comment{'s' * (content.comments > 1)} left out"] * bool(content.comments)
     if any(cell.rstrip().endswith("%") for _, cells in reading.layout.rows for cell in cells):
         found.append("percent signs left out")
-    if np.isnan(content.X).any():
-        found += [f"missing: {words}"] if (words := _missing_words(reading)) else []
+    gaps = np.isnan(content.X)
+    if words := _missing_words(reading, np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))):
+        found.append(f"missing: {words}")
     return tuple(found)
 
 
-def _missing_words(reading: _Reading) -> str:
-    """What stands for missing values in the columns of numbers."""
+def _missing_words(reading: _Reading, gaps: NDArray[np.intp]) -> str:
+    """What stands for missing values in the columns of numbers that have some."""
+    if not gaps.size:
+        return ""
+    columns = [reading.numeric[at] for at in gaps]
     seen: dict[str, None] = {}
     for _, cells in islice(reading.file.rows(reading.layout.delimiter, reading.layout.skip), _LOOKED_THROUGH):
         if len(cells) == len(reading.layout.names):
-            seen |= dict.fromkeys(cells[at].strip() for at in reading.numeric if reading.form.is_missing(cells[at]))
+            seen |= dict.fromkeys(cells[at].strip() for at in columns if reading.form.is_missing(cells[at]))
     words = [quoted(word) if word else "empty cells" for word in seen]
     return ", ".join(words[:_SHOWN]) + ", ..." * (len(words) > _SHOWN)

@@ -58,7 +58,7 @@ def find_layout(file: TextFile, options: Options, allowed: Sequence[NumberFormat
     if not sample:
         raise refused(file.path, "it has no rows. Check how it was made.")
     begin, width = _begin(sample)
-    head, rows = sample[:begin], sample[begin:]
+    head, rows = sample[:begin], [row for row in sample[begin:] if not is_comment(row[1], width)]
     tally = Tally()
     for row in rows[1:]:
         tally.add(row)
@@ -131,6 +131,11 @@ def _comments(file: TextFile, skip: int) -> tuple[int, str, str | None]:
     raise refused(file.path, "it has no rows: it is empty, or all of it is comments. Check how it was made.")
 
 
+def is_comment(cells: list[str], width: int) -> bool:
+    """Whether a row among those of a table is a comment."""
+    return len(cells) != width and cells[0].startswith("#")
+
+
 def _cells(comment: str, delimiter: str) -> list[str]:
     """A comment as a row of names."""
     noted = comment.split() if delimiter == " " else comment.split(delimiter)
@@ -172,7 +177,7 @@ def _fit(lines: list[str], delimiter: str) -> tuple[float, ...]:
     cells = [cell for row in rows[1:] or rows for cell in row][:_TRIED]
     filled = [cell for cell in cells if not USUAL.is_missing(cell)]
     found = sum(map(could_be_number, filled)) / max(len(filled), 1)
-    return (1.0, float(same == 1.0 and delimiter != " "), round(same * found, 2), same)
+    return (1.0, round(same * found, 2), float(same == 1.0 and delimiter != " "), same)
 
 
 def _begin(rows: Sequence[Row]) -> tuple[int, int]:
