@@ -98,6 +98,12 @@ INCOMPLETE_ROWS = (
     'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
     '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
 )
+FILLS_UP = (
+    "X is sparse, and averaging its rows over neighbours in diffusion_steps={steps} steps would fill {share:.0%} of "
+    "its cells: that takes about {needed:.3g} GB, and at most {limit:.3g} GB (half of this machine's memory) are "
+    "allowed. Use fewer steps, fewer features (for example the most frequent ones), or pass X.toarray(), for which the "
+    "same takes {dense:.3g} GB."
+)
 CODES_ELSEWHERE = (
     "codes_path={path!r} asks for codes in a file, but X is {backend}, and so will the codes be: leave it out, "
     "and save what comes back."

@@ -9,7 +9,7 @@ P, Q and ||X||^2 are multiplied by f before a batch is added: a row that is j ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -171,6 +171,7 @@ class BatchLearner(ComponentFactorization):
         f, scale = float(self.forget_factor), self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
+        before, change = self._reweighted(before, mass)
         wide = self.augmented(data)
         batch = wide.rows(len(before.Q), scale)
         adopt = batch.small.adopt
@@ -182,6 +183,8 @@ class BatchLearner(ComponentFactorization):
             s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass))
         s = s.on_host(batch.small)
         details = {"mass": mass, "labels": None, "similar": _similar(wide, batch.shape[1])}
+        if hasattr(self, "alpha_"):
+            details["alpha"] = self.alpha_ * change
         problem = Problem(wide, rows, objective, 1.0, before.code, details=details)
         error2 = max(float(objective.terms["reconstruction"].value(s)), 0.0)
         return {
@@ -190,6 +193,18 @@ class BatchLearner(ComponentFactorization):
             "n_iter_": iterations,
             "reconstruction_err_": float(np.sqrt(error2)) * scale,
         }
+
+    def _reweighted(self, before: BatchSums, mass: float) -> tuple[BatchSums, float]:
+        """The weights for as many rows as `mass` says, and what that of the structure is multiplied by.
+
+        Of similar rows, ``||X||^2`` grows as their number and ``||XX'||^2`` as its square: an automatic weight follows
+        the ratio of both without another look at earlier rows.
+        """
+        if getattr(self, "alpha", None) != "auto":
+            return before, 1.0
+        change = before.mass / mass
+        weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
+        return replace(before, weights=weights), change
 
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""

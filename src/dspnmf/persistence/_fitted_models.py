@@ -43,7 +43,7 @@ _COUNTS = {
     "n_samples_seen_": 0,
     "n_steps_": 0,
 }  # and their least
-_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_")
+_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_", "alpha_")
 _PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are not parameters
 _SUMS = {"reconstruction", "structure"}  # terms that `partial_fit` continues
 
@@ -148,7 +148,7 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
     yield from _field_faults(state)
     width = max(m, len(state.pull)) if np.ndim(state.pull) == 2 else m
     if model is not None:
-        if set(state.parameters) != set(model._get_param_names()):
+        if not set(state.parameters) <= set(model._get_param_names()):  # one that is new since has its default
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
