@@ -18,7 +18,7 @@ from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import BatchLearner
-from dspnmf.objective.objective import Objective, Term
+from dspnmf.objective.objective import Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
 
@@ -166,25 +166,28 @@ class DSPNMF(BatchLearner):
         labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
+        data, area = self.with_penalized_sums(data, scale), scale * scale
+        # similarities of the Gram matrix are squares of X's unit, and so are the codes'; others have no unit
+        unit, weight, code = (area, 1.0, scale / root) if kind == "gram" else (1.0, area, 1.0 / root)
+        penalties = self.solver_penalties(*data.shape, code, scale, weight)
+        reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))
+        structure: Term
         if operators:
-            terms["structure"] = GraphSimilarity(float(operators[0].off.power(2).sum()))
+            structure = GraphSimilarity(float(operators[0].off.power(2).sum()))
         else:
-            terms["structure"] = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
-        if kind == "gram":  # similarities are squares of X's unit, and so are the codes'
-            weights, unit, code = {"reconstruction": 1.0, "structure": self.alpha * scale * scale}, scale * scale, scale
-        else:  # similarities, and with them the codes, have no unit
-            weights, unit, code = {"reconstruction": scale * scale, "structure": float(self.alpha)}, 1.0, 1.0
+            structure = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        terms: dict[str, tuple[Term, float]] = {
+            "reconstruction": (reconstruction, weight),
+            "structure": (structure, self.alpha * unit),
+        }
         if labels.known.any():
-            terms["labels"] = labels.term(data.block("labels"), len(operators))
-            weights["labels"] = float(self.label_weight) / unit
+            terms["labels"] = labels.term(data.block("labels"), len(operators)), float(self.label_weight) / unit
             operators.append(labels.mask())
-        _validation.check_weights_finite(self, "alpha", np.array(list(weights.values())))
-        largest = max(weights.values())
-        objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
+        _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
+        objective, largest = penalties.objective(terms, data)
         rows = data.rows(self.n_components, scale, operators)
         details = {"similar": similar, "labels": labels if labels.known.any() else None}
-        return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
+        return Problem(data, rows, objective, largest * unit, code, details=details)
 
     @property
     def _preserves_gram(self) -> bool:
@@ -205,7 +208,8 @@ class DSPNMF(BatchLearner):
     def augmented(self, data: Data) -> Data:
         """With rows of unit length, where cosines are preserved."""
         state = self._transform_state
-        return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
+        cosine = _kind(state.parameters["similarity"]) == "cosine"
+        return super().augmented(data.with_unit_rows(state.scale) if cosine else data)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         data, similar = problem.data, problem.details["similar"]
@@ -215,6 +219,8 @@ class DSPNMF(BatchLearner):
             M = np.vstack([M, model.M[data.block(similar).columns]])
         elif similar != "X":  # similarities of a second X: of a new row, both are the same
             M = M + model.M[data.block(similar).columns]
+        if self.sums_are_penalized(vars(self)):
+            M = np.vstack([M, model.M[data.block("ones").columns]])
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
         if model.pulls:
             weight = 2 * problem.objective.weights["structure"]

@@ -8,7 +8,6 @@ from dspnmf._typing import ArrayLike
 from dspnmf.backends.protocol import Data
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.partial_fit import BatchLearner
-from dspnmf.objective.objective import Objective
 from dspnmf.objective.terms import Reconstruction
 
 
@@ -45,7 +44,9 @@ class NMF(BatchLearner):
     """
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
-        """One term."""
-        rows = data.rows(self.n_components, scale)
-        terms = {"reconstruction": Reconstruction(data.norm2(scale))}
-        return Problem(data, rows, Objective(terms, {"reconstruction": 1.0}), scale * scale, scale)
+        """One term, and penalties."""
+        data = self.with_penalized_sums(data, scale)
+        penalties = self.solver_penalties(*data.shape, scale, scale)
+        reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))
+        objective, largest = penalties.objective({"reconstruction": (reconstruction, 1.0)}, data)
+        return Problem(data, data.rows(self.n_components, scale), objective, largest * scale * scale, scale)
