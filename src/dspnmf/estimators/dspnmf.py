@@ -62,6 +62,13 @@ class DSPNMF(BatchLearner):
     label_weight : float, default=0.0
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
+    alpha_W, alpha_H : float, default=0.0 and "same"
+        Weights of penalties on codes and on components, with scikit-learn's meaning and units: `objective_` gains
+        ``2 alpha_W l1_ratio m ||U||_1 + alpha_W (1 - l1_ratio) m ||U||^2``, and the same of V with `alpha_H` and the
+        number of samples n in place of the number of features m; "same" is `alpha_W`. `transform` counts with that of
+        the codes. An L1 penalty on codes adds a column of ones to X, which copies an X in memory.
+    l1_ratio : float, default=0.0
+        Share of L1 (sparse codes and components) in these, from 0 to 1; the rest is L2.
     n_init : int, default=1
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).

@@ -13,10 +13,11 @@ from dspnmf.objective.terms import Reconstruction
 
 @dataclass(eq=False, repr=False)
 class NMF(BatchLearner):
-    """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` over U, V >= 0.
+    """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` and penalties over U, V >= 0.
 
-    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss, no penalty) where the parameters
-    overlap: the same meaning of `n_components`, `init` (given by name), `max_iter`, `random_state`, and of W and H.
+    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss) where the parameters overlap: the
+    same meaning of `n_components`, `init` (given by name), `max_iter`, `random_state`, of the penalties `alpha_W`,
+    `alpha_H` and `l1_ratio`, and of W and H.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class NMF(BatchLearner):
         Rank k.
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
+    alpha_W, alpha_H, l1_ratio, init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
