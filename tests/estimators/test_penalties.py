@@ -78,7 +78,7 @@ def test_with_structure(similarity: str, penalties: dict[str, Any], some: np.nda
 
 @penalized
 def test_no_higher_than_scikit_learn(penalties: dict[str, Any], some: np.ndarray) -> None:
-    """From where `cd` ended, never higher; from the same starts to tol=1e-6 as good a minimum in the median (to 1 %)."""
+    """From where `cd` ended, never higher; from the same starts to tol=1e-6 as good a minimum, to 1 % in the median."""
     ours, peers = [], []
     for seed in range(3):
         rng = np.random.RandomState(seed)

@@ -25,7 +25,9 @@ class NMF(BatchLearner):
         Rank k.
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
         "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    alpha_W, alpha_H, l1_ratio, init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
+    alpha_W, alpha_H, l1_ratio
+        As in `DSPNMF`, and in scikit-learn.
+    init, missing, n_init, max_iter, tol, inner_iter, normalize, forget_factor, random_state, verbose
         As in `DSPNMF`.
 
     Attributes
