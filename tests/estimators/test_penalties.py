@@ -58,7 +58,7 @@ def test_the_objective_is_scikit_learns_doubled(solver: str, penalties: dict[str
 
 
 @penalized
-@pytest.mark.parametrize("similarity", ["gram", "cosine", "knn"])
+@pytest.mark.parametrize("similarity", ["gram", "cosine", "knn", "diffused"])
 def test_with_structure(similarity: str, penalties: dict[str, Any], some: np.ndarray) -> None:
     """The same next to structure, whose lam is a unit of the codes, for X in any unit; labels too change nothing."""
     X = 3 * some[:150]

@@ -83,7 +83,7 @@ class BaseData:
         return wide
 
     widened = with_unit_rows = _refusal("features")
-    without_features = on_host = _refusal("graphs")
+    without_features = on_host = with_averaged_rows = _refusal("graphs")
     column_means = _refusal("missing")
     some_rows = _refusal("batches")
     singular_vectors = _refusal("svd")

@@ -154,6 +154,10 @@ class DataWithMissingCells(MemoryData if TYPE_CHECKING else object):  # type: ig
         """Refused: only complete rows have a length."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 
+    def with_averaged_rows(self, R: Sparse, steps: int) -> NoReturn:
+        """Refused: neighbours are searched among complete rows."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
+
     def on_host(self) -> NoReturn:
         """Refused: neighbours are searched among complete rows."""
         raise ValueError(_validation.INCOMPLETE_ROWS)

@@ -138,6 +138,8 @@ class ComponentFactorization(Factorization):
                 }
             ),
         }
+        if "alpha" in problem.details:
+            learned["alpha_"] = float(problem.details["alpha"])
         if (labels := problem.details.get("labels")) is not None:  # B for codes in the user's unit
             B = run.state.Vt[problem.data.block("labels").columns].T / np.where(unit > 0, unit, 1.0)[:, None]
             learned |= {"classes_": labels.classes, "label_components_": B}

@@ -9,7 +9,7 @@ P, Q and ||X||^2 are multiplied by f before a batch is added: a row that is j ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -143,7 +143,7 @@ class BatchLearner(Penalized, ComponentFactorization):
         if not state.batches.rows_only:
             raise ValueError(
                 f"This {name} began with missing cells or with labels, which sums of the rows do not hold: use fit on "
-                "all rows, or begin anew with partial_fit on a new estimator."
+                "all rows, or start again with partial_fit on a new estimator."
             )
         for parameter_name in self._constant:
             was, now = state.parameters.get(parameter_name), getattr(self, parameter_name, None)
@@ -151,7 +151,7 @@ class BatchLearner(Penalized, ComponentFactorization):
                 raise ValueError(
                     f"{parameter_name}={_shown(now)}, but this {name} began with {_shown(was)}: partial_fit goes on "
                     f"with the objective it began with. Use set_params({parameter_name}={_shown(was)}), or fit to "
-                    "begin anew."
+                    "start again."
                 )
 
     def _checked_batch(self, data: Data, before: BatchSums, W: ArrayLike, H: ArrayLike) -> Data:
@@ -160,12 +160,12 @@ class BatchLearner(Penalized, ComponentFactorization):
         if data.dtype != dtype:
             raise ValueError(
                 f"X is {data.dtype}, but the rows before it were {dtype}: pass X.astype({str(dtype)!r}), or use fit to "
-                "begin anew."
+                "start again."
             )
         if before.norm2 > 0 and (W is not None or H is not None):
             raise ValueError(
                 "W or H was given, but this is not the first batch, and would ignore it: leave W and H out, or use fit "
-                "to begin anew."
+                "to start again."
             )
         return data
 
@@ -174,6 +174,7 @@ class BatchLearner(Penalized, ComponentFactorization):
         f, scale = float(self.forget_factor), self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
+        before, change = self._reweighted(before, mass)
         wide = self.augmented(data)
         batch = wide.rows(len(before.Q), scale)
         adopt = batch.small.adopt
@@ -184,7 +185,9 @@ class BatchLearner(Penalized, ComponentFactorization):
             rows = cast(Rows, RowsWithHistory(batch, s.P, s.Q, self.n_samples_seen_))  # all that hals asks of rows
             s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar))
         s = s.on_host(batch.small)
-        details = {"mass": mass, "labels": None, "similar": self._similar}
+        details: dict[str, Any] = {"mass": mass, "labels": None, "similar": self._similar}
+        if hasattr(self, "alpha_"):
+            details["alpha"] = self.alpha_ * change
         problem = Problem(wide, rows, objective, 1.0, before.code, details=details)
         reconstruction = objective.terms["reconstruction"]
         assert isinstance(reconstruction, Reconstruction)
@@ -195,6 +198,18 @@ class BatchLearner(Penalized, ComponentFactorization):
             "n_iter_": iterations,
             "reconstruction_err_": float(np.sqrt(error2)) * scale,
         }
+
+    def _reweighted(self, before: BatchSums, mass: float) -> tuple[BatchSums, float]:
+        """The weights for as many rows as `mass` says, and what that of the structure is multiplied by.
+
+        Of similar rows, ``||X||^2`` grows as their number and ``||XX'||^2`` as its square: an automatic weight follows
+        the ratio of both without another look at earlier rows.
+        """
+        if getattr(self, "alpha", None) != "auto":
+            return before, 1.0
+        change = before.mass / mass
+        weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
+        return replace(before, weights=weights), change
 
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""

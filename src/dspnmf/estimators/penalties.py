@@ -77,7 +77,7 @@ class Penalized:
     @staticmethod
     def sums_are_penalized(parameters: Mapping[str, Any]) -> bool:
         """Whether parameters put an L1 penalty on codes: rows then have a column of ones."""
-        return bool(parameters["alpha_W"] > 0 and parameters["l1_ratio"] > 0)
+        return bool(parameters.get("alpha_W", 0.0) > 0 and parameters.get("l1_ratio", 0.0) > 0)
 
     def with_penalized_sums(self, data: Data, scale: float, parameters: Mapping[str, Any] | None = None) -> Data:
         """Data whose sums hold all that penalties ask for; `parameters` of a fit, if they are not the present ones."""

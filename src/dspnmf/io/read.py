@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspnmf.io.arrays import read_in_child, read_mat, read_npy, read_zarr
+from dspnmf.io.cells import is_cell_folder, read_cells
 from dspnmf.io.errors import ReadError, plain, quoted, refused
 from dspnmf.io.h5ad import read_h5ad
 from dspnmf.io.images import SUFFIXES as IMAGES
@@ -34,6 +35,7 @@ _TEXT_OPTIONS = ("label", "index", "delimiter", "header", "exclude")
 _TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
 _MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"))
 _ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
+_CELLS = _Format("a folder of counts of cells (matrix.mtx)", (), read_cells)
 _IMAGES = _Format("a folder of images", (), read_images, ("label",))
 _FORMATS = (
     _TEXT,
@@ -46,8 +48,8 @@ _FORMATS = (
     _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), partial(read_in_child, kind="hdf5"), _NAMED),
 )
 _KNOWN = (
-    ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, or a "
-    "folder of images"
+    ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, a "
+    "folder of images, or a folder with matrix.mtx, genes and barcodes"
 )
 _BEGINNINGS = {  # of files that may have a wrong name, and how their names should end
     b"PAR1": (".parquet", ".pq"),
@@ -80,8 +82,10 @@ def read(
     ----------
     path : str or Path
         ``.csv``, ``.tsv``, ``.txt`` and the like, also compressed (``.gz``); ``.parquet``; ``.npy``; ``.npz`` (arrays,
-        or a SciPy sparse matrix); ``.mtx``, also ``.mtx.gz``; ``.mat``; ``.h5ad``; ``.h5``, ``.hdf5``; a Zarr folder;
-        or a folder of images of one size. Arrays above 1 GiB in .npy, Zarr and HDF5 stay in the file.
+        or a SciPy sparse matrix); ``.mtx``, also ``.mtx.gz``; ``.mat``; ``.h5ad``; ``.h5``, ``.hdf5``; a Zarr folder; a
+        folder of images of one size; or a folder of counts of single cells (``matrix.mtx``, ``features.tsv`` or
+        ``genes.tsv``, ``barcodes.tsv``, also ``.gz``), which is genes x cells and becomes cells x genes. Arrays above 1
+        GiB in .npy, Zarr and HDF5 stay in the file.
     label : str, optional
         Which column has the labels; in files of arrays (.npz, .mat, .h5, Zarr) which other array has them.
     index : str, optional
@@ -150,6 +154,8 @@ def _format(path: Path) -> _Format:
     """The format of a file or folder."""
     name = path.name.lower()
     if path.is_dir():
+        if is_cell_folder(path):
+            return _CELLS
         marks = ("zarr.json", ".zarray", ".zgroup")
         return _ZARR if name.endswith(".zarr") or any((path / mark).is_file() for mark in marks) else _IMAGES
     if not path.exists():

@@ -44,8 +44,8 @@ _COUNTS = {
     "n_samples_seen_": 0,
     "n_steps_": 0,
 }  # and their least
-_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_")
-_PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are no parameters
+_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_", "alpha_")
+_PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are not parameters
 _SUMS = {"reconstruction", "structure", CODES_L1, CODES_L2}  # terms that `partial_fit` continues
 
 
@@ -56,7 +56,7 @@ def check_sound(model: object, path: Path) -> None:
     if cache := cache_folder(model):
         raise ModelFileError(
             f"{path} names a folder of pickles (memory={cache!r}), which dspnmf.save never writes: do not trust "
-            "whoever made it."
+            "the person who made it."
         )
     for part in within(model):
         for fault in _faults(part):
@@ -149,7 +149,7 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
     yield from _field_faults(state)
     width, pushed = max(m, len(state.pull)) if np.ndim(state.pull) == 2 else m, model is None
     if model is not None:
-        if set(state.parameters) != set(model._get_param_names()):
+        if not set(state.parameters) <= set(model._get_param_names()):  # one that is new since has its default
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
