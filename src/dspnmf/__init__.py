@@ -42,7 +42,7 @@ __all__ = [
     "load",
     "save",
 ]
-_SUBMODULES = ("datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
+_SUBMODULES = ("anndata", "datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "fastmath": {"contract", "nsz"}}
 _DIGEST = sha256().digest_size
 _NO_CACHE = (
-    "Compiled code cannot be kept (%s), so every process compiles it anew, which takes up to a minute. Set "
+    "Compiled code cannot be kept (%s), so every process compiles it again, which takes up to a minute. Set "
     "NUMBA_CACHE_DIR to a folder that can be written to."
 )
 _log = logging.getLogger("dspnmf")

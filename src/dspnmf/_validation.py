@@ -98,6 +98,12 @@ INCOMPLETE_ROWS = (
     'X has missing cells, and this similarity needs complete rows: use similarity="gram", or fill them '
     '(for example with NMF(missing="mask"): fit_transform, then inverse_transform).'
 )
+FILLS_UP = (
+    "X is sparse, and averaging its rows over neighbours in diffusion_steps={steps} steps would fill {share:.0%} of "
+    "its cells: that takes about {needed:.3g} GB, and at most {limit:.3g} GB (half of this machine's memory) are "
+    "allowed. Use fewer steps, fewer features (for example the most frequent ones), or pass X.toarray(), for which the "
+    "same takes {dense:.3g} GB."
+)
 CODES_ELSEWHERE = (
     "codes_path={path!r} asks for codes in a file, but X is {backend}, and so will the codes be: leave it out, "
     "and save what comes back."
@@ -178,6 +184,15 @@ def check_backend(estimator: Estimator, backend: Backend, needs: Mapping[Capabil
         )
 
 
+def refuse_anndata(X: ArrayLike) -> None:
+    """An AnnData object is more than a matrix: which of its layers, genes and scaling is meant must be said."""
+    if type(X).__name__ == "AnnData":
+        raise TypeError(
+            "X is an AnnData object, which holds more than one matrix: use dspnmf.anndata.fit(adata, model), which "
+            "writes codes and components into it, or pass a matrix of it, such as adata.X (cells x genes)."
+        )
+
+
 def check_features(estimator: Estimator, shape: tuple[int, ...], *, reset: bool) -> None:
     """The shape of an X that scikit-learn's own checks do not know: remember its width, or compare it."""
     name = type(estimator).__name__
@@ -251,7 +266,8 @@ def bad_cell(name: str, row: int, column: int, value: float) -> str:
         return f"Input X contains infinity, first at {cell}. {name} needs finite values: clip or drop these cells."
     return (
         f"Negative values in data passed to {name}: first at {cell}, but all entries must be >= 0. "
-        "Shift or rescale the features (for example with sklearn.preprocessing.MinMaxScaler)."
+        "Shift or rescale the features, for example with sklearn.preprocessing.MinMaxScaler(clip=True): without clip, "
+        "new rows with values below those of the training rows become negative."
     )
 
 
@@ -307,7 +323,11 @@ def check_loss(estimator: Estimator) -> None:
                 'beta_loss="frobenius".',
                 name,
             )
-    if takes_missing(estimator) and getattr(estimator, "alpha", 0) > 0:
+    if isinstance(alpha := getattr(estimator, "alpha", 0), str):
+        raise ParameterError(
+            f"alpha={alpha!r} does not go with {loss}, next to which it has no natural size: use a number.", "alpha"
+        )
+    if takes_missing(estimator) and alpha > 0:
         raise ParameterError(
             f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
             "similarities. Use alpha=0 (or NMF), or fill the cells.",

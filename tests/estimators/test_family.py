@@ -33,6 +33,7 @@ MONOTONE: dict[str, dict[str, Any]] = {
     "NSNMF": {},
     "FRNMF": {},
     "DSPNMF cosine": {"similarity": "cosine"},
+    "DSPNMF diffused": {"similarity": "diffused"},
     "DSPNMF knn": {"similarity": "knn"},
     "DSPNMF self-tuned": {"similarity": "self-tuned"},
 }
@@ -427,7 +428,7 @@ def test_refit_forgets(wine: np.ndarray) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["GNMF", "NPNMF", "NSNMF", "DSPNMF knn", "DSPNMF cosine"])
+@pytest.mark.parametrize("name", ["GNMF", "NPNMF", "NSNMF", "DSPNMF knn", "DSPNMF cosine", "DSPNMF diffused"])
 def test_fitted_models_stand_alone(name: str, wine: np.ndarray) -> None:
     """Neither overwriting the training data nor setting parameters after the fit changes transform."""
     X = wine.copy()

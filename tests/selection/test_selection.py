@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections import Counter
 from typing import Any
 
 import joblib
@@ -408,6 +409,38 @@ def test_frames_and_pipelines() -> None:
     chain = make_pipeline(MinMaxScaler(clip=True), quick(alphas=[0.0, 1.0]), KNeighborsClassifier(3))
     assert chain.fit(X, y).score(X, y) > 0.9
     assert chain[1].rank_results_ is None
+
+
+class Watcher:
+    """A callback that counts tasks by their name, at their beginning and at their end."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing to prepare."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing to clean."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Count the beginning."""
+        self.seen[f"{context.task_name} begins"] += 1
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Count the end."""
+        self.seen[f"{context.task_name} ends"] += 1
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_callbacks_see_every_fold(wine: np.ndarray, n_jobs: int | None) -> None:
+    """A callback sees every fold of every rank, every path and the last fit, in any process, and changes nothing."""
+    watcher, watched = Watcher(), quick(alphas=[0.0, 1.0], n_jobs=n_jobs)
+    watched.set_callbacks(watcher).fit(wine)
+    assert watcher.seen["fold begins"] == watcher.seen["fold ends"] == 2 * 3 + 3 + 1
+    for stage in ("fit", "ranks", "candidates", "choice"):
+        assert (watcher.seen[f"{stage} begins"], watcher.seen[f"{stage} ends"]) == (1, 1)
+    np.testing.assert_array_equal(watched.components_, quick(alphas=[0.0, 1.0]).fit(wine).components_)
 
 
 def test_warnings_are_those_of_the_last_fit(wine: np.ndarray) -> None:

@@ -60,6 +60,11 @@ def problems(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     parameters = {"beta_loss": beta, "n_components": draw(st.integers(1, 4)), "inner_iter": draw(st.integers(1, 3))}
     if draw(st.booleans()):
         parameters["alpha"] = draw(st.sampled_from([1e-3, 1.0, 100.0]))
+    if draw(st.booleans()):
+        parameters |= {
+            "alpha_W": draw(st.sampled_from([1e-3, 0.1])),
+            "l1_ratio": draw(st.sampled_from([0.0, 0.5, 1.0])),
+        }
     if beta > 0 and make is counts and draw(st.booleans()):
         X = sparse.csr_array(X)
     return X, parameters
@@ -124,6 +129,26 @@ def test_the_objective_is_what_the_formula_says(beta: float, alpha: float) -> No
     assert model.objective_ == pytest.approx(divergence + alpha * structure, rel=1e-8)
     assert model.reconstruction_err_ == pytest.approx(np.sqrt(2 * divergence), rel=1e-8)
     assert model.structure_err_ == pytest.approx(np.sqrt(structure), rel=1e-8)
+
+
+@pytest.mark.parametrize("beta", [1, 0, 1.5])
+def test_penalties_stand_next_to_the_divergence_as_in_scikit_learn(beta: float) -> None:
+    """The objective has scikit-learn's penalties with its weights, and ends no higher than its rule's."""
+    X, weights = powers() * 7, {"alpha_W": 0.02, "alpha_H": 0.01, "l1_ratio": 0.3}
+    W, H = start(X, 3)
+    names = {0: "itakura-saito", 1: "kullback-leibler", 1.5: 1.5}
+    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=names[beta], max_iter=60, tol=0, **weights)
+    codes = peer.fit_transform(X, W=W.copy(), H=H.copy())
+    model, Z = fitted(X, beta_loss=beta, max_iter=60, **weights)
+
+    def objective(U: Any, V: Any) -> float:
+        penalty = 0.02 * X.shape[1] * (0.3 * U.sum() + 0.35 * np.square(U).sum())
+        penalty += 0.01 * X.shape[0] * (0.3 * V.sum() + 0.35 * np.square(V).sum())
+        return reference.divergence(X, U @ V, beta) + float(penalty)
+
+    assert model.objective_ == pytest.approx(objective(Z, model.components_), rel=1e-8)
+    assert model.objective_ <= objective(codes, peer.components_)
+    np.testing.assert_allclose(model.transform(X), Z, atol=1e-5 * Z.max())
 
 
 @pytest.mark.parametrize("beta", [1, 1.5])

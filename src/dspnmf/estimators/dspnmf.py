@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dspnmf import _validation, graphs
-from dspnmf._typing import ArrayLike, Sparse
-from dspnmf._validation import MATRIX, either, number, one_of, whole
+from dspnmf._typing import Array, ArrayLike, Sparse
+from dspnmf._validation import FLAG, MATRIX, either, number, one_of, whole
 from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import Problem
@@ -18,9 +18,15 @@ from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import BatchLearner
-from dspnmf.objective.objective import Objective, Term
+from dspnmf.estimators.structure_weight import ALPHA, structure_weight
+from dspnmf.estimators.transform_state import TrainingRows
+from dspnmf.objective.objective import Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
+
+SIMILARITIES = ("gram", "diffused", "cosine", "knn", "self-tuned")
+_AVERAGED = 2**24  # numbers of averaged rows that are dense at once
+_UNITLESS = ("cosine", "knn", "self-tuned", "")  # similarities that do not change with the unit of X
 
 
 @dataclass(eq=False, repr=False)
@@ -37,9 +43,12 @@ class DSPNMF(BatchLearner):
     ----------
     n_components : int, default=10
         Rank k.
-    alpha : float, default=1.0
-        Weight of the structure term; the paper's is 1, 0 is plain NMF. Its effect depends on the unit of X: scaling X
-        by s has the effect of scaling alpha by s^2, so scale the data (the paper: min-max to [0, 1]) before comparing.
+    alpha : float or "auto", default=1.0
+        Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
+        on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
+        min-max to [0, 1]) before comparing. "auto" depends on neither: it is 100 times the weight at which both terms
+        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, as far as the first batch
+        tells). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
         it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).
@@ -50,12 +59,18 @@ class DSPNMF(BatchLearner):
         not in memory.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
-    similarity : {"gram", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), default="gram"
-        What the codes are to preserve: XX' (the paper), the cosines of the rows (still no n x n matrix), a graph of
+    similarity : {"gram", "diffused", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), \
+default="gram"
+        What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
+        clusters of any shape; see Notes), the cosines of the rows (none of these makes an n x n matrix), a graph of
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
-        `transform` is defined for the first three.
+        `transform` is defined for the first four ("self-tuned" and matrices say nothing of new rows).
     n_neighbors : int, default=5
-        Neighbours of ``similarity="knn"``.
+        Neighbours of "diffused" and "knn".
+    diffusion_steps : int, default=8
+        Steps of "diffused": how far rows are averaged.
+    mutual : bool, default=False
+        Whether "diffused" averages over mutual neighbours only.
     missing : {"error", "mask"}, default="error"
         What NaN in X means: an error, or a missing cell that carries no weight (dense X, or NaN stored in a sparse
         one; see Notes). `inverse_transform` of the codes imputes.
@@ -65,6 +80,13 @@ class DSPNMF(BatchLearner):
     label_weight : float, default=0.0
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
+    alpha_W, alpha_H : float, default=0.0 and "same"
+        Weights of penalties on codes and on components, with scikit-learn's meaning and units: `objective_` gains
+        ``2 alpha_W l1_ratio m ||U||_1 + alpha_W (1 - l1_ratio) m ||U||^2``, and the same of V with `alpha_H` and the
+        number of samples n in place of the number of features m; "same" is `alpha_W`. `transform` counts with that of
+        the codes. An L1 penalty on codes adds a column of ones to X, which copies an X in memory.
+    l1_ratio : float, default=0.0
+        Share of L1 (sparse codes and components) in these, from 0 to 1; the rest is L2.
     n_init : int, default=1
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
@@ -97,7 +119,9 @@ class DSPNMF(BatchLearner):
     reconstruction_err_ : float
         ``||X - UV||`` (Frobenius).
     structure_err_ : float
-        ``||XX' - lam UU'||`` (Frobenius).
+        ``||XX' - lam UU'||`` (Frobenius); of the similarities that were asked for.
+    alpha_ : float
+        The weight of the structure term: alpha, or what "auto" came to.
     n_iter_ : int
         Iterations of the best start; after a later `partial_fit` those of its batch.
     n_samples_seen_ : int
@@ -146,10 +170,12 @@ class DSPNMF(BatchLearner):
     True
     """
 
-    alpha: float = parameter(1.0, number(0))
+    alpha: float | str = parameter(1.0, ALPHA)
     lam: float = parameter(1.0, number(0, strict=True))
-    similarity: str | Sparse = parameter("gram", either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX))
+    similarity: str | Sparse = parameter("gram", either(one_of(*SIMILARITIES), MATRIX))
     n_neighbors: int = parameter(5, whole(1))
+    diffusion_steps: int = parameter(8, whole(1))
+    mutual: bool = parameter(False, FLAG)
     label_weight: float = parameter(0.0, number(0))
 
     def _needs(self) -> dict[Capability, str]:
@@ -157,6 +183,8 @@ class DSPNMF(BatchLearner):
         if kind != "gram":
             shown = repr(kind) if kind else "a matrix"
             needs["features" if kind == "cosine" else "graphs"] = f"similarity={shown}"
+        if kind == "diffused":
+            needs["features"] = f"similarity={shown}"
         if self.label_weight > 0:
             needs["features"] = f"label_weight={self.label_weight!r}"
         return needs
@@ -164,38 +192,47 @@ class DSPNMF(BatchLearner):
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """Reconstruction and structure, also where that weighs nothing; labels where there are any."""
         if self._divergent:
-            return self.divergence_problem(data, scale, self.alpha if self.missing == "error" else None, self.lam)
+            alpha = float(self.alpha)  # a word is refused before
+            return self.divergence_problem(data, scale, alpha if self.missing == "error" else None, self.lam)
         kind, root = _kind(self.similarity), float(np.sqrt(self.lam))
         operators: list[Operator] = []
         similar = "X"
-        if kind == "gram" and self.alpha > 0:
+        if kind == "gram" and self.alpha != 0:
             data, similar = data.with_similarity_block()
         elif kind == "cosine":
             data, similar = data.with_unit_rows(scale), "unit rows"
+        elif kind == "diffused":
+            R = graphs.diffusion(data.on_host(), self.n_neighbors, self.mutual)
+            data, similar = data.with_averaged_rows(R, self.diffusion_steps), "averaged rows"
         elif kind != "gram":
             operators = [self._graph(data)]
         labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
+        data, area = self.with_penalized_sums(data, scale), scale * scale
+        if kind in _UNITLESS:  # similarities, and with them the codes, have no unit
+            unit, weight, code = 1.0, area, 1.0 / root
+        else:  # similarities are squares of X's unit, and so are the codes'
+            unit, weight, code = area, 1.0, scale / root
+        penalties = self.solver_penalties(*data.shape, code, scale, weight)
+        reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))
+        structure: Term
         if operators:
-            terms["structure"] = GraphSimilarity(float(operators[0].off.power(2).sum()))
+            structure = GraphSimilarity(float(operators[0].off.power(2).sum()))
         else:
-            terms["structure"] = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
-        if kind == "gram":  # similarities are squares of X's unit, and so are the codes'
-            weights, unit, code = {"reconstruction": 1.0, "structure": self.alpha * scale * scale}, scale * scale, scale
-        else:  # similarities, and with them the codes, have no unit
-            weights, unit, code = {"reconstruction": scale * scale, "structure": float(self.alpha)}, 1.0, 1.0
+            structure = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        parts: dict[str, Term] = {"reconstruction": reconstruction, "structure": structure}
+        alpha = structure_weight(self.alpha, unit, parts, {"reconstruction": weight})
+        terms = {"reconstruction": (parts["reconstruction"], weight), "structure": (structure, alpha)}
         if labels.known.any():
-            terms["labels"] = labels.term(data.block("labels"), len(operators))
-            weights["labels"] = float(self.label_weight) / unit
+            terms["labels"] = labels.term(data.block("labels"), len(operators)), float(self.label_weight) / unit
             operators.append(labels.mask())
-        _validation.check_weights_finite(self, "alpha", np.array(list(weights.values())))
-        largest = max(weights.values())
-        objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
+        _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
+        objective, largest = penalties.objective(terms, data)
         rows = data.rows(self.n_components, scale, operators)
-        details = {"similar": similar, "labels": labels if labels.known.any() else None}
-        return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
+        alpha = alpha / unit if self.alpha == "auto" else float(self.alpha)
+        details = {"similar": similar, "labels": labels if labels.known.any() else None, "alpha": alpha}
+        return Problem(data, rows, objective, largest * unit, code, details=details)
 
     @property
     def _preserves_gram(self) -> bool:
@@ -216,7 +253,8 @@ class DSPNMF(BatchLearner):
     def augmented(self, data: Data) -> Data:
         """With rows of unit length, where cosines are preserved."""
         state = self._transform_state
-        return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
+        cosine = _kind(state.parameters["similarity"]) == "cosine"
+        return super().augmented(data.with_unit_rows(state.scale) if cosine else data)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         if self._divergent:
@@ -226,26 +264,41 @@ class DSPNMF(BatchLearner):
         M = model.M[data.block().columns]
         if similar == "unit rows":
             M = np.vstack([M, model.M[data.block(similar).columns]])
-        elif similar != "X":  # similarities of a second X: of a new row, both are the same
+        elif similar not in ("X", "averaged rows"):  # similarities of a second X: of a new row, both are the same
             M = M + model.M[data.block(similar).columns]
+        if self.sums_are_penalized(vars(self)):
+            M = np.vstack([M, model.M[data.block("ones").columns]])
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
+        if similar == "averaged rows":  # of a new row: those of its neighbours
+            kept["training"] = TrainingRows(self._averages(problem, model.M), data.on_host().copy())
         if model.pulls:
             weight = 2 * problem.objective.weights["structure"]
             kept["training"] = self._training_rows(problem, run, weight=weight)
         return kept
 
+    def _averages(self, problem: Problem, M: Array) -> Array:
+        """What their averaged rows pull the codes of training rows to, n x k."""
+        data, rows = problem.data, problem.rows
+        M = M[data.block("averaged rows").columns] / rows.scale
+        some = np.array_split(np.arange(rows.shape[0]), 1 + rows.shape[0] * len(M) // _AVERAGED)
+        pulls = [data.some_rows(part, "averaged rows") @ M for part in some]
+        return np.maximum(np.concatenate(pulls), 0.0).astype(rows.dtype)
+
     def _ties(self, data: Data) -> Ties | None:
         state = self._transform_state
         if state.training is None:
             return None
-        _validation.check_ties(self, "similarity", state.parameters["similarity"], ("gram", "cosine", "knn"))
+        if _kind(state.parameters["similarity"]) == "diffused":
+            near = graphs.interpolation_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
+            return self._pulled(near, data.dtype)
+        _validation.check_ties(self, "similarity", state.parameters["similarity"], SIMILARITIES[:4])
         neighbours = graphs.neighbours_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
         return self._pulled(neighbours, data.dtype)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         if self._divergent:
             return super()._errors(values, problem, s)
-        unit = problem.scale * problem.scale if _kind(self.similarity) == "gram" else 1.0
+        unit = 1.0 if _kind(self.similarity) in _UNITLESS else problem.scale * problem.scale
         error = float(np.sqrt(max(values["structure"], 0.0))) * unit
         return {**super()._errors(values, problem, s), "structure_err_": error}
 

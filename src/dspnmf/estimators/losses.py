@@ -23,6 +23,7 @@ from dspnmf.estimators.base import Problem
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.penalties import Penalized
 from dspnmf.estimators.transform_state import DivergenceState, TransformState
 from dspnmf.objective.divergence import Divergence
 from dspnmf.objective.objective import Objective, Term
@@ -37,7 +38,7 @@ BETA_LOSS = either(one_of(*LOSSES), _NUMBER)
 
 
 @dataclass(eq=False, repr=False)
-class WithLosses(ComponentFactorization):
+class WithLosses(Penalized, ComponentFactorization):
     """A factorization whose reconstruction may be measured by a beta divergence."""
 
     beta_loss: str | float = parameter("frobenius", BETA_LOSS)
@@ -65,17 +66,30 @@ class WithLosses(ComponentFactorization):
         beta, size = self._beta, data.shape[0] * data.shape[1]
         _validation.check_divergence(self, beta, data)
         mean = data.mean() / scale
-        term = Divergence(beta, size * (mean**beta if beta > 0 and mean > 0 else 1.0))
+        code = scale / float(np.sqrt(lam))
+        penalties = self._divergence_penalties(data.shape, scale, code)
+        term = Divergence(beta, size * (mean**beta if beta > 0 and mean > 0 else 1.0), *penalties)
         terms: dict[str, Term] = {"reconstruction": term}
         unit, weights = scale**beta, {"reconstruction": 1.0}
-        code = scale / float(np.sqrt(lam))
         if alpha is not None:
             terms["structure"] = GramSimilarity(data.gram_norm2(scale), data.block())
             weights["structure"] = float(alpha) * scale ** (4 - beta)
         _validation.check_weights_finite(self, "alpha", np.array([unit, *weights.values()]))
         largest = max(weights.values())
         objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
-        return Problem(data, data.divergence_rows(self.n_components, scale), objective, largest * unit, code)
+        rows, details = data.divergence_rows(self.n_components, scale), {} if alpha is None else {"alpha": alpha}
+        return Problem(data, rows, objective, largest * unit, code, details=details)
+
+    def _divergence_penalties(
+        self, shape: tuple[int, int], scale: float, code: float
+    ) -> tuple[float, float, float, float]:
+        """Weights of the penalties in the solver's units: next to a divergence they are scikit-learn's own."""
+        ratio, unit = scale / code, scale**self._beta
+        sizes = np.array([code, code * code, ratio, ratio * ratio])
+        found = np.array(self.penalties(*shape)) / 2 * sizes / unit
+        _validation.check_weights_finite(self, "alpha_W", found)
+        codes_l1, codes_l2, components_l1, components_l2 = found.tolist()
+        return codes_l1, codes_l2, components_l1, components_l2
 
     def _solver_for(self, problem: Problem) -> str:
         return "divergence" if self._divergent else super()._solver_for(problem)

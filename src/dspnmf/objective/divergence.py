@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from dspnmf._typing import Scalar
 from dspnmf.backends.protocol import Rows
@@ -27,7 +27,7 @@ class Divergence:
     codes_l2: float = 0.0
     components_l1: float = 0.0
     components_l2: float = 0.0
-    coupled: bool = False
+    coupled: ClassVar[bool] = False
 
     @property
     def norm2(self) -> float:

@@ -58,7 +58,7 @@ _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselve
 
 
 class ModelFileError(ValueError):
-    """A file that is no model file, is damaged, or is not to be trusted; the message says which, and what to do."""
+    """A file that is not a model file, is damaged, or is not to be trusted; the message says which, and what to do."""
 
 
 def skops() -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Tags, check_random_state
@@ -20,7 +21,7 @@ from dspnmf.estimators.base import RandomState, unchanged_on_error
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.selection import candidates, results
-from dspnmf.selection.fits import Fits
+from dspnmf.selection.fits import Fits, Progress
 from dspnmf.selection.held_out_rows import (
     CLASSIFIER,
     CV,
@@ -37,7 +38,7 @@ from dspnmf.stability import stability
 
 
 @dataclass(eq=False, repr=False)
-class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DSPNMFCV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """DSP-NMF with rank and weights chosen by cross-validation.
 
     Without labels, the rank is the one that best predicts cells of X it has not seen, and alpha the one whose codes
@@ -129,6 +130,9 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     Fits of the search that stop at `max_iter` say nothing; `mean_n_iter` does.
 
+    scikit-learn's callbacks (`set_callbacks`) see every fold of every rank, then every path of
+    every fold, then the last fit.
+
     References
     ----------
     S. Wold: Cross-validatory estimation of the number of components in factor and principal components models,
@@ -180,6 +184,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.fit_transform(X, y)
         return self
 
+    @with_callbacks
     def fit_transform(self, X: ArrayLike, y: ArrayLike = None) -> Array:
         """Choose rank and weights, fit the choice to all of X as in `fit`, and return its codes."""
         check_parameters(self)
@@ -198,7 +203,9 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ranks = candidates.rank_grid(self.n_components, min(len(part.train) for part in parts), X.shape[1])
         self.n_splits_, self.alphas_ = len(parts), candidates.alpha_grid(self.alphas, X)
         shared = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol", "normalize")}
-        fits = Fits(X, y, parts, seeds, DSPNMF(**shared), self.n_jobs)
+        stages = 2 if y is not None else 3
+        root = self._init_callback_context(max_subtasks=stages).call_on_fit_task_begin(estimator=self, X=X)
+        fits = Fits(X, y, parts, seeds, DSPNMF(**shared), self.n_jobs, Progress(self, root))
         self.rank_results_: dict[str, Any] | None = None
         if y is None:
             by_rank = fits.of_ranks(ranks, cell_seed)
@@ -218,6 +225,7 @@ class DSPNMFCV(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.best_estimator_, Z = fits.of_all_rows(choice, self.alphas_, last_seed)
         self.components_, self.n_iter_ = self.best_estimator_.components_, self.best_estimator_.n_iter_
         self.stability_ = stability([self.components_, *(one.components for one in outcomes[self.best_index_])])
+        root.call_on_fit_task_end(estimator=self, X=X)
         return Z
 
     def transform(self, X: ArrayLike) -> Array:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -25,6 +25,25 @@ from dspnmf.selection.candidates import Candidate, Weights
 from dspnmf.selection.held_out_cells import predict
 from dspnmf.selection.held_out_rows import Fold, Labels, Scoring
 from dspnmf.selection.results import Outcome
+
+
+class Progress(NamedTuple):
+    """What tells scikit-learn's callbacks how far a search is; the fits themselves may be in other processes."""
+
+    search: BaseEstimator
+    root: Any  # the callbacks' context of the whole search
+
+    def watched(self, name: str, results: Iterable[Any], count: int) -> list[Any]:
+        """The results, each of them a task that ends when it is there."""
+        context = self.root.subcontext(task_name=name, max_subtasks=count)
+        context.call_on_fit_task_begin(estimator=self.search)
+        arriving, found = iter(results), []
+        for _ in range(count):
+            task = context.subcontext(task_name="fold").call_on_fit_task_begin(estimator=self.search)
+            found.append(next(arriving))
+            task.call_on_fit_task_end(estimator=self.search)
+        context.call_on_fit_task_end(estimator=self.search)
+        return found
 
 
 def path(X: Matrix, y: Labels, alphas: Array, first: DSPNMF) -> Iterator[tuple[DSPNMF, Array]]:
@@ -70,6 +89,7 @@ class Fits(NamedTuple):
     seeds: list[int]  # of the starts, one for every fold
     model: DSPNMF  # with the parameters that all fits share
     n_jobs: int | None
+    progress: Progress
 
     def of_ranks(self, ranks: NDArray[np.intp], cell_seed: int) -> list[list[Outcome]]:
         """How well each rank predicts held-out cells: ranks x folds."""
@@ -82,7 +102,8 @@ class Fits(NamedTuple):
                 )
                 for k in ranks
                 for fold, seed in enumerate(self.seeds)
-            ]
+            ],
+            "ranks",
         )
 
     def of_candidates(
@@ -95,7 +116,8 @@ class Fits(NamedTuple):
                 delayed(scored_path)(self.X, self.y, fold, alphas, self._first(*setting, seed), scoring)
                 for setting in settings
                 for fold, seed in zip(self.folds, self.seeds, strict=True)
-            ]
+            ],
+            "candidates",
         )  # settings x folds x alphas
         outcomes = [list(at_one_alpha) for of_setting in paths for at_one_alpha in zip(*of_setting, strict=True)]
         return [Candidate(*setting, float(alpha)) for setting in settings for alpha in alphas], outcomes
@@ -108,16 +130,17 @@ class Fits(NamedTuple):
             warnings.simplefilter("ignore", ConvergenceWarning)  # only the last fit is the result
             for _ in alphas[:-1]:
                 next(steps)
-        return next(steps)
+        return self.progress.watched("choice", steps, 1)[0]
 
     def _first(self, k: int, label_weight: float, seed: int) -> DSPNMF:
         """The model that a path begins with."""
         return clone(self.model).set_params(n_components=k, label_weight=label_weight, random_state=seed)
 
-    def _all(self, tasks: list[Any]) -> list[list[Any]]:
+    def _all(self, tasks: list[Any], name: str) -> list[list[Any]]:
         """Results of all tasks, fold by fold; the last tasks, whose ranks are largest, are begun first."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # `mean_n_iter` says it, once for all folds
-            found = list(Parallel(n_jobs=self.n_jobs)(reversed(tasks)))[::-1]
+            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(reversed(tasks))
+            found = self.progress.watched(name, results, len(tasks))[::-1]
         size = len(self.folds)
         return [found[i : i + size] for i in range(0, len(found), size)]

@@ -33,6 +33,7 @@ _RELAXED = 1.8  # power of the rule's factor; below 2 it still leads to the same
 _MOMENTUM = 0.95, 1.1, 0.5  # at most; times this after a success, and after a failure
 _FIRST = 4  # moves of the first iteration: a start is far from everything
 _FACTOR = 1e-3, 1e3  # of an extrapolated move, at least and at most
+_ROOT = 1e-9, 1e30  # of a factor, at least and at most
 _NEWTON = 6  # steps to a root
 _TINY = 1e-290
 
@@ -158,5 +159,5 @@ def plain_factor(objective: Objective, s: State) -> SmallArray:
         rising, falling = push * t**a + ridge * t, pull * t**-b
         step = (rising - falling) / (a * push * t**a + ridge * t + b * falling + _TINY)
         down = (1 + q * step.clip(0.0)) ** (-1 / q)
-        t = t * down * (1 - r * step.clip(-1e30, 0.0)) ** (1 / r)
+        t = (t * down * (1 - r * step.clip(-1e30, 0.0)) ** (1 / r)).clip(*_ROOT)
     return t
