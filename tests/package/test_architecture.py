@@ -21,6 +21,7 @@ LAYERS = (
         "_atomic_folders",
         "_compiled",
         "_interrupts",
+        "_option_words",
         "_threads",
         "_typing",
         "_untrusted_files",

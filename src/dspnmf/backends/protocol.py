@@ -227,6 +227,9 @@ class Data(Protocol):
     def widened(self, name: str, columns: Matrix) -> Data:
         """X with further columns (of the host), a block of that name (capability "features")."""
 
+    def with_ones(self, scale: float) -> Data:
+        """X with a column that is 1 in the unit `scale` as block "ones": its sums are those of the codes."""
+
     def with_unit_rows(self, scale: float) -> Data:
         """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
 

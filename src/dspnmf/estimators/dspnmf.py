@@ -20,7 +20,7 @@ from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.estimators.structure_weight import ALPHA, structure_weight
 from dspnmf.estimators.transform_state import TrainingRows
-from dspnmf.objective.objective import Objective, Term
+from dspnmf.objective.objective import Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
 
@@ -77,6 +77,13 @@ default="gram"
     label_weight : float, default=0.0
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
+    alpha_W, alpha_H : float, default=0.0 and "same"
+        Weights of penalties on codes and on components, with scikit-learn's meaning and units: `objective_` gains
+        ``2 alpha_W l1_ratio m ||U||_1 + alpha_W (1 - l1_ratio) m ||U||^2``, and the same of V with `alpha_H` and the
+        number of samples n in place of the number of features m; "same" is `alpha_W`. `transform` counts with that of
+        the codes. An L1 penalty on codes adds a column of ones to X, which copies an X in memory.
+    l1_ratio : float, default=0.0
+        Share of L1 (sparse codes and components) in these, from 0 to 1; the rest is L2.
     n_init : int, default=1
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
@@ -190,28 +197,30 @@ default="gram"
         labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
-        if operators:
-            terms["structure"] = GraphSimilarity(float(operators[0].off.power(2).sum()))
-        else:
-            terms["structure"] = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        data, area = self.with_penalized_sums(data, scale), scale * scale
         if kind in _UNITLESS:  # similarities, and with them the codes, have no unit
-            size, unit, code = 1.0, 1.0, 1.0
+            unit, weight, code = 1.0, area, 1.0 / root
         else:  # similarities are squares of X's unit, and so are the codes'
-            size, unit, code = scale * scale, scale * scale, scale
-        weights = {"reconstruction": scale * scale / unit}
-        weights["structure"] = structure_weight(self.alpha, size, terms, weights)
+            unit, weight, code = area, 1.0, scale / root
+        penalties = self.solver_penalties(*data.shape, code, scale, weight)
+        reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))
+        structure: Term
+        if operators:
+            structure = GraphSimilarity(float(operators[0].off.power(2).sum()))
+        else:
+            structure = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        parts: dict[str, Term] = {"reconstruction": reconstruction, "structure": structure}
+        alpha = structure_weight(self.alpha, unit, parts, {"reconstruction": weight})
+        terms = {"reconstruction": (parts["reconstruction"], weight), "structure": (structure, alpha)}
         if labels.known.any():
-            terms["labels"] = labels.term(data.block("labels"), len(operators))
-            weights["labels"] = float(self.label_weight) / unit
+            terms["labels"] = labels.term(data.block("labels"), len(operators)), float(self.label_weight) / unit
             operators.append(labels.mask())
-        _validation.check_weights_finite(self, "alpha", np.array(list(weights.values())))
-        largest = max(weights.values())
-        objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
+        _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
+        objective, largest = penalties.objective(terms, data)
         rows = data.rows(self.n_components, scale, operators)
-        alpha = weights["structure"] / size if self.alpha == "auto" else float(self.alpha)
+        alpha = alpha / unit if self.alpha == "auto" else float(self.alpha)
         details = {"similar": similar, "labels": labels if labels.known.any() else None, "alpha": alpha}
-        return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
+        return Problem(data, rows, objective, largest * unit, code, details=details)
 
     @property
     def _preserves_gram(self) -> bool:
@@ -232,7 +241,8 @@ default="gram"
     def augmented(self, data: Data) -> Data:
         """With rows of unit length, where cosines are preserved."""
         state = self._transform_state
-        return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
+        cosine = _kind(state.parameters["similarity"]) == "cosine"
+        return super().augmented(data.with_unit_rows(state.scale) if cosine else data)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         data, similar = problem.data, problem.details["similar"]
@@ -242,6 +252,8 @@ default="gram"
             M = np.vstack([M, model.M[data.block(similar).columns]])
         elif similar not in ("X", "averaged rows"):  # similarities of a second X: of a new row, both are the same
             M = M + model.M[data.block(similar).columns]
+        if self.sums_are_penalized(vars(self)):
+            M = np.vstack([M, model.M[data.block("ones").columns]])
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
         if similar == "averaged rows":  # of a new row: those of its neighbours
             kept["training"] = TrainingRows(self._averages(problem, model.M), data.on_host().copy())
