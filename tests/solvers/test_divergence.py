@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn import decomposition
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import reference
@@ -187,6 +189,20 @@ def test_missing_cells_have_no_weight() -> None:
             assert model.objective_ == pytest.approx(reference.divergence(X[~holes], UV[~holes], beta), rel=1e-8)
             assert (np.diff(model.objective_history_) <= 0).all()
             np.testing.assert_allclose(model.transform(matrix), Z, atol=1e-5 * Z.max())
+
+
+def test_a_file_gives_what_memory_gives(tmp_path: Any) -> None:
+    """Rows read in slabs end where rows in memory end, with and without missing cells."""
+    X = counts()
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    for number, (matrix, parameters) in enumerate(((X, {"alpha": 0.05}), (holes, {"missing": "mask"}))):
+        stored = zarr.create_array(str(tmp_path / f"{number}.zarr"), shape=X.shape, chunks=(7, 11), dtype=X.dtype)
+        stored[:] = matrix
+        there, Z = fitted(matrix, beta_loss=1, **parameters)
+        W, H = start(matrix, 3)
+        here = clone(there)
+        np.testing.assert_allclose(here.fit_transform(stored, W=W, H=H), Z, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(here.transform(stored), there.transform(matrix), rtol=1e-6, atol=1e-9)
 
 
 def test_zeros_where_they_have_no_divergence_are_an_error_as_in_scikit_learn() -> None:

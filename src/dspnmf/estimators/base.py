@@ -376,9 +376,9 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if codes is None:
             return run
         rows.begin(codes)
-        value, s = update.begin(rows, objective, run.state.Vt)
+        value, _ = update.begin(rows, objective, run.state.Vt)
         if value <= run.history[-1] + _FLOOR * objective.size:
-            return run._replace(codes=codes, history=[*run.history[:-1], value], state=s)
+            return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
         return run
 
