@@ -17,7 +17,7 @@ from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
 
 FLOORS = {4: 1e-15, 8: 1e-50}  # added to UV, as a component that is never changed; by the bytes of the arithmetic
 _SWEEPS = 500  # of codes that are solved for, at most
-_SOLVED = {4: 1e-4, 8: 1e-7}  # change of a sweep over the codes, where they count as solved
+_SOLVED = {4: 3e-4, 8: 1e-5}  # change of a sweep over the codes, where they count as solved
 _SWEEP_COST = 4.0  # operations of a sweep over those of a product
 _GROUP = 64  # rows that threads are given at once
 

@@ -29,6 +29,7 @@ from dspnmf._typing import Array
 from dspnmf.backends.kernels.products import Source
 
 _DENSE = 0.6  # share of positive entries above which a row is not gathered
+_STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
 _ROWS = 4  # of a dense X whose ratios are added to the sums at once
 
 
@@ -296,6 +297,7 @@ def improve(
     x, y, columns = np.empty(most, V.dtype), np.empty(most, V.dtype), np.empty(max(most, m), np.intp)
     gathered = np.empty(k * most, V.dtype)
     u, start, own, drawn, uS = np.empty(k, V.dtype), np.empty(k), np.empty(k), np.zeros(k), np.zeros(k)
+    waits = np.zeros(k, np.intp)
     pull, push = np.empty((_ROWS, most), V.dtype), np.empty((_ROWS, most), V.dtype)
     held, rows = np.zeros((_ROWS, k), V.dtype), 0
     N, E = np.zeros((m if summed else 0, k)), np.zeros((m if summed and (zeros or incomplete) else 0, k))
@@ -335,9 +337,15 @@ def improve(
                     drawn[a] += xe * pulls[a]
             multiply(start, S, uS)
         reconstruct(G, u, floor, ys)
+        largest, full = 0.0, True
+        for a in range(k):
+            waits[a] = 0
         for s in range(sweeps):
-            change, size = 0.0, 0.0
+            change, size, full = 0.0, 0.0, True
             for a in range(k):
+                if waits[a] > s:
+                    full = False
+                    continue
                 slope, curve = derivatives(G[a], xs, ys, beta, own[a])
                 before = np.float64(u[a])
                 slope += l1 + 2 * l2 * before
@@ -363,12 +371,19 @@ def improve(
                     if structured and not anchored:
                         for c in range(k):
                             uS[c] += step * S[a, c]
-                change += step * step * curve
+                moved = step * step * curve
+                change += moved
                 size += new * new * curve
+                if moved <= _STILL * tol * tol * largest:
+                    waits[a] = s + _REST
+            largest = max(size, largest)
             if s % 8 == 7:
                 reconstruct(G, u, floor, ys)
-            if change <= tol * tol * size:
-                break
+            if change <= tol * tol * largest:
+                if full:
+                    break
+                for a in range(k):
+                    waits[a] = 0
         for a in range(k):
             U[i, a] = u[a]
         if not summed:
