@@ -19,6 +19,8 @@ from dspnmf.report.page import Assets, render
 from dspnmf.selection import DSPNMFCV
 from dspnmf.selection.results import indistinguishable
 
+_FEW = 3  # lines up to which all bands are shown (assets/figure.js)
+_BAND = "one standard deviation on either side"
 _ASSETS = Assets((*Assets().styles, "fit.css"))
 _COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
     "Rank": ("param_n_components", "{:.0f}"),
@@ -146,7 +148,7 @@ def _differences(cv: DSPNMFCV) -> list[str]:
     simplest = "It is" if len(others) == 1 else "The simplest of them is"
     return [
         f"{them} cannot be told apart from the choice: over the folds, the mean difference of the scores is at most "
-        f"twice its standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
+        f"twice the standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
     ]
 
 
@@ -182,7 +184,8 @@ def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
     quantity = f"{_score(cv)} on held-out rows" if supervised else "neighbours kept (share)"
     chart = Chart("Held-out rows", Axis("alpha", log=True), Axis(quantity), tuple(series), height=380)
     text = (
-        "Mean over the folds; bands are one standard deviation on either side. Alpha = 0 is plain NMF.",
+        f"Mean over the folds. The band of a line{' (point at it)' * (len(series) > _FEW)} is {_BAND}. "
+        "Alpha = 0 is plain NMF.",
         "Codes of held-out rows come from transform; "
         + (
             f"{_classifier(cv)} has not seen them, and no fit has seen their labels."
@@ -190,7 +193,7 @@ def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
             else "their neighbours are looked for among the other rows."
         ),
     )
-    return Figure("scores", "Score over alpha", text, (View("", (chart,)),))
+    return Figure("scores", "Score over alpha", text, (View("", (chart,)),), band=_BAND)
 
 
 def ranks(cv: DSPNMFCV) -> Figure:
@@ -209,4 +212,4 @@ def ranks(cv: DSPNMFCV) -> Figure:
         "Cells are hidden at random and predicted from the others: a rank that is too small misses something, one "
         "that is too large fits noise. Stability is how similar the components of different folds are (1: the same).",
     )
-    return Figure("ranks", "Rank", text, (View("", charts),))
+    return Figure("ranks", "Rank", text, (View("", charts),), band=_BAND)
