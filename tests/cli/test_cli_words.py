@@ -124,7 +124,7 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--exclude nothing", 1, "Correct --exclude."),
         ("--label target", 1, "Its columns: 'sample_id', 'ph', 'mass', 'height', 'count', 'cultivar'. Correct --label"),
         (
-            "--scale none --label cultivar --variable X",
+            "--variable X",
             1,
             "--variable X means nothing for a text file: it takes --label",
         ),
