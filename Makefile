@@ -13,11 +13,18 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test,plot,report,cli]"
 	touch $@
 
-demo: $(VENV)/.installed  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; prints where its page is
+# what the demo needs, without the test tools; nothing to install where they are already
+$(VENV)/.demo: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(VENV)/.installed || $(BIN)/python -m pip install --quiet --editable ".[cli,report,plot]"
+	touch $@
+
+demo: $(VENV)/.demo  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; prints where its page is
 	$(BIN)/dspnmf reproduce --quick --out out/demo
 
-readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the reproduced row of README.md
+readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the figures of docs/claims.md and README.md
 	$(BIN)/python docs/update_reproduction.py
+	$(BIN)/python docs/update_claims.py
 	$(BIN)/python docs/update_readme.py
 
 picture: $(VENV)/.installed  ## the picture of README.md

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 
 from dspnmf.paper.protocol import Run
-from dspnmf.paper.reproduce import write_tables
+from dspnmf.paper.reproduce import MEASURED, write_tables
 from dspnmf.paper.results import Results
-from dspnmf.paper.store import Measurement
+from dspnmf.paper.store import Measurement, digest
 
 FOLDER = Path(__file__).parent / "reproduction"
 
@@ -44,7 +44,9 @@ if __name__ == "__main__":
     from dspnmf.report import write_reproduction
 
     results = committed_results()
-    tables, summary = write_tables(results, FOLDER)
     provenance = json.loads((FOLDER / "provenance.json").read_text(encoding="utf-8"))
+    if provenance[MEASURED] != digest(results.measurements):
+        raise ValueError("measurements.csv is not that of provenance.json: take both from the same run.")
+    tables, summary = write_tables(results, FOLDER)
     write_reproduction(results, tables, summary, FOLDER / "index.html", provenance=provenance)
     print(f"wrote tables, summary and page into {FOLDER.name}")

@@ -134,14 +134,22 @@ def test_scalings_may_leave_the_range_of_floats():
 
 
 def test_grid_kernel_is_the_dense_kernel():
-    """One product per axis equals the product with the whole matrix, plain and in logarithms."""
+    """Both passes along each axis equal the product with the whole matrix, plain and in logarithms."""
     metric = grid_metric(5, 7)
     separable, dense = Kernel(metric, LAM), Kernel((matrix(metric),), LAM)
     A = np.random.default_rng(0).random((4, 35))
-    np.testing.assert_allclose(separable.apply(A), A @ np.exp(-LAM * matrix(metric) - 1), rtol=1e-12)
-    np.testing.assert_allclose(separable.apply(A), dense.apply(A), rtol=1e-12)
-    np.testing.assert_allclose(separable.apply_log(np.log(A)), np.log(dense.apply(A)), rtol=1e-12)
-    np.testing.assert_allclose(dense.apply_log(np.log(A)), np.log(dense.apply(A)), rtol=1e-12)
+    np.testing.assert_allclose(separable.apply(A.T).T, A @ np.exp(-LAM * matrix(metric) - 1), rtol=1e-12)
+    np.testing.assert_allclose(separable.apply(A.T), dense.apply(A.T), rtol=1e-12)
+    np.testing.assert_allclose(separable.apply_log(np.log(A)), np.log(dense.apply(A.T).T), rtol=1e-12)
+    np.testing.assert_allclose(dense.apply_log(np.log(A)), np.log(dense.apply(A.T).T), rtol=1e-12)
+
+
+def test_an_uneven_axis_takes_its_matrix():
+    """Along one axis features are evenly spaced, along the other not: the product is that with the whole matrix."""
+    uneven = np.abs(np.subtract.outer(*2 * [np.array([0.0, 0.1, 0.5])]))
+    metric = (uneven, line_metric(4)[0])
+    A = np.random.default_rng(0).random((12, 5))
+    np.testing.assert_allclose(Kernel(metric, LAM).apply(A), np.exp(-LAM * matrix(metric) - 1) @ A, rtol=1e-12)
 
 
 def test_metrics_are_what_they_say():

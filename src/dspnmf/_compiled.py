@@ -35,7 +35,7 @@ _OPTIONS: dict[str, Any] = {
 }
 _DIGEST = sha256().digest_size
 _NO_CACHE = (
-    "Compiled code cannot be kept (%s), so every process compiles it anew, which takes up to a minute. Set "
+    "Compiled code cannot be kept (%s), so every process compiles it again, which takes up to a minute. Set "
     "NUMBA_CACHE_DIR to a folder that can be written to."
 )
 _log = logging.getLogger("dspnmf")

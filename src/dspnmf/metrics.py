@@ -5,6 +5,8 @@ X is n x m (dense or sparse), Z are codes n x k, V components k x m.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -15,11 +17,14 @@ from sklearn.utils import check_array, check_consistent_length
 from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf.backends.norms import gram_norm2
 
+_BLOCK = 2**22  # numbers of X at once
 
-def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
+
+def structure_error(X: ArrayLike, Z: ArrayLike, gram: float | None = None) -> float:
     """``min_c ||XX' - c ZZ'|| / ||XX'||``: relative error of the similarities at the best scale of the codes (0 to 1).
 
     From the angle between both matrices: ``sqrt(1 - <XX', ZZ'>^2 / (||XX'||^2 ||ZZ'||^2))``, <XX', ZZ'> = ||X'Z||^2.
+    `gram` is ||XX'||^2, where it is known from other codes of the same data.
 
     Examples
     --------
@@ -29,7 +34,7 @@ def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
     0.0
     """
     X, Z = _pair(X, Z)
-    gram = gram_norm2(X)
+    gram = gram_norm2(X) if gram is None else gram
     codes = float(np.linalg.norm(Z.T @ Z) ** 2)
     if gram == 0:
         return 0.0
@@ -37,6 +42,53 @@ def structure_error(X: ArrayLike, Z: ArrayLike) -> float:
         return 1.0
     overlap = float(np.linalg.norm(X.T @ Z) ** 4)
     return float(np.sqrt(max(1.0 - overlap / (gram * codes), 0.0)))
+
+
+def explained_share(X: ArrayLike, Z: ArrayLike, V: ArrayLike) -> Array:
+    """The share of the squares of X that each component explains; together ``1 - ||X - ZV||^2 / ||X||^2``.
+
+    Component a has ``<z_a v_a', 2X - ZV> / ||X||^2``: what ``||X - ZV||^2`` loses by it, where what two components
+    explain together is halved. Cells of X that are NaN take no part.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix, memory map, HDF5 dataset} of shape (n_samples, n_features)
+        Data; read in blocks of rows.
+    Z : array-like of shape (n_samples, n_components)
+        Codes.
+    V : array-like of shape (n_components, n_features)
+        Components.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_components,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dspnmf.metrics import explained_share
+    >>> X = np.diag([3.0, 4.0])
+    >>> explained_share(X, np.eye(2), X)
+    array([0.36, 0.64])
+    """
+    Z, V = (np.asarray(A, dtype=np.float64) for A in (Z, V))
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    step, norm2, products = max(1, _BLOCK // X.shape[1]), 0.0, np.zeros(V.shape[::-1])
+    rows: Any
+    for begin in range(0, X.shape[0], step):
+        rows, codes = X[begin : begin + step], Z[begin : begin + step]
+        rows = rows if sparse.issparse(rows) else np.asarray(rows)
+        values: Any = rows.data if sparse.issparse(rows) else rows
+        if values.size and np.isnan(values.min()):
+            rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+            known = ~np.isnan(rows)
+            rows = np.where(known, rows, 0.0)
+            products += (2 * rows - known * (codes @ V)).T @ codes
+            values = rows
+        else:
+            products += 2 * np.asarray(rows.T @ codes) - V.T @ (codes.T @ codes)
+        norm2 += float(np.square(values, dtype=np.float64).sum())
+    return np.einsum("ja,aj->a", products, V) / (norm2 or 1.0)
 
 
 def neighbour_recall(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float:

@@ -31,11 +31,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy import special
 
+from dspnmf._exponential_filter import exponential_filter, weight_columns
 from dspnmf._threads import spread, team
 from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf.solvers.multiplicative import ratio
 
-_BLOCK = 2**16  # entries of X worked on at once: its scalings stay in cache
+_BLOCK, _NARROW = 2**15, 8  # entries of X worked on at once, which stay in cache; and samples at least
 _LOG_BLOCK = 2**12  # and in logarithms, where an entry takes far longer
 Metric: TypeAlias = tuple[Array, ...]  # over features on a grid: the sum of one metric along each axis
 _RANGE, _LARGEST = 300.0, 1e100  # -log K and entries of X and R up to which products neither vanish nor overflow
@@ -78,30 +79,42 @@ def check_metric(M: ArrayLike, m: int) -> Metric:
 
 
 class Kernel:
-    """``K = exp(-lam M - 1)`` as an operator on rows: one small product per axis of the metric.
+    """``K = exp(-lam M - 1)`` as an operator, one axis of the metric after the other.
 
-    For X and plans divided by `unit` it is K over that: ``T log T`` knows the unit of T. F is then divided, too.
+    Along an axis where features are evenly spaced, that is a pass forwards and one backwards; along others a product
+    with a small matrix. For X and plans divided by `unit` it is K over that: ``T log T`` knows the unit of T. F is then
+    divided, too.
     """
 
     def __init__(self, metric: Metric, lam: float, unit: float = 1.0) -> None:
         first, *others = metric
         self.lam, shift = lam, float(np.log(unit))
         self.features = int(np.prod([len(axis) for axis in metric]))
-        self.width = sum(len(axis) for axis in metric)  # multiplications for an entry of a product
+        self.width = sum(2 if _evenly_spaced(axis) else len(axis) for axis in metric)  # multiplications for an entry
         self.reach = 1 + lam * sum(float(axis.max()) for axis in metric) + abs(shift)  # largest |log K|
         self._logs = [-lam * first - 1.0 - shift, *(-lam * axis for axis in others)]
         self._factors = [np.exp(log) for log in self._logs]
+        self._filters = [
+            (float(np.exp(log[0, 1] - log[0, 0])), float(np.exp(log[0, 0]))) if _evenly_spaced(axis) else None
+            for log, axis in zip(self._logs, metric, strict=True)
+        ]
 
     def apply(self, A: Array) -> Array:
-        """``A K`` (n x m)."""
-        trail = self.features
-        for factor in self._factors:
-            trail //= len(factor)
-            A = A.reshape(-1, len(factor)) @ factor if trail == 1 else factor @ A.reshape(-1, len(factor), trail)
-        return A.reshape(-1, self.features)
+        """``K A`` for samples in columns (m x n)."""
+        shape, inner = A.shape, A.size
+        for factor, filtered in zip(self._factors, self._filters, strict=True):
+            inner //= len(factor)  # numbers that differ only in later axes or in their sample
+            A = A.reshape(-1, len(factor), inner)
+            if filtered is None:
+                A = factor @ A
+            else:
+                result = np.empty_like(A)
+                exponential_filter(A, *filtered, np.empty(inner), result)
+                A = result
+        return A.reshape(shape)
 
     def apply_log(self, A: Array) -> Array:
-        """``log(exp(A) K)``, with any range of A and K; -inf stands for zero."""
+        """``log(exp(A) K)`` for samples in rows, with any range of A and K; -inf stands for zero."""
         trail = self.features
         for log in self._logs:
             trail //= len(log)
@@ -133,7 +146,7 @@ def transport(
     wide = kernel.reach > _RANGE or max(float(X.max(initial=0)), float(R.max(initial=0))) > _LARGEST
     solve = _log_domain if log or wide else _plain
     exponent = gamma * kernel.lam / (1 + gamma * kernel.lam)
-    block = max(1, (_LOG_BLOCK if solve is _log_domain else _BLOCK) // m)
+    block = max(1, _LOG_BLOCK // m) if solve is _log_domain else max(_NARROW, _BLOCK // m)
 
     def task(lo: int, hi: int) -> None:
         for i in range(lo, hi, block):
@@ -201,15 +214,22 @@ def normalize(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, steps: int) -> Plan:
-    """Scalings as numbers: u is ``u exp(c)``, v is ``v exp(d)``, and the largest entry of every row is 1."""
-    Xe, Re = X**exponent, R**exponent
+    """Scalings as numbers: u is ``u exp(c)``, v is ``v exp(d)``, and the largest entry of every sample is 1.
+
+    Samples are columns here, so that loops over them run over neighbours in memory.
+    """
+    Xe, Re, log_u = (np.ascontiguousarray(A.T) for A in (X**exponent, R**exponent, log_u))
+    peak = np.empty(len(X))
 
     def half(target: Array, w: Array, c: Array) -> tuple[Array, Array]:
-        s = np.exp(-exponent * np.log(kernel.apply(w))) * target
-        peak = s.max(axis=1, keepdims=True)
-        return s / peak, np.log(peak) - exponent * c
+        s = kernel.apply(w)
+        np.log(s, out=s)
+        s *= -exponent
+        np.exp(s, out=s)
+        weight_columns(s, target, peak)
+        return s, np.log(peak) - exponent * c
 
-    c = log_u.max(axis=1, keepdims=True)
+    c = log_u.max(axis=0)
     u = np.exp(log_u - c)
     for _ in range(steps):
         u, c = half(Re, *half(Xe, u, c))
@@ -217,7 +237,7 @@ def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, st
     scale = np.exp(c + d)
     with np.errstate(divide="ignore"):
         log_u, log_v = np.log(u) + c, np.log(v) + d
-    return _finish(log_u, log_v, scale * u * kernel.apply(v), scale * v * kernel.apply(u), kernel.lam)
+    return _finish(log_u.T, log_v.T, (scale * u * kernel.apply(v)).T, (scale * v * kernel.apply(u)).T, kernel.lam)
 
 
 def _log_domain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, steps: int) -> Plan:
@@ -246,6 +266,12 @@ def _log_sum(A: Array) -> Array:
     peak[np.isneginf(peak)] = 0.0
     with np.errstate(divide="ignore"):
         return np.asarray(peak + np.log(np.exp(A - peak[:, None]).sum(axis=1)))
+
+
+def _evenly_spaced(axis: Array) -> bool:
+    """Whether an axis is ``|i - j|`` times a number, to rounding."""
+    steps = _steps(len(axis))
+    return len(axis) > 1 and bool(np.allclose(axis, axis[0, 1] * steps, rtol=1e-15, atol=0.0))
 
 
 def _steps(size: int) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import logging
 import pickle
+import subprocess
+import sys
 import warnings
 from contextlib import redirect_stdout
 from typing import Any
@@ -20,8 +22,9 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dspnmf import DSPNMF, NMF
@@ -76,6 +79,17 @@ def test_pipeline_and_grid_search() -> None:
     search = GridSearchCV(pipeline, grid, cv=3, n_jobs=2).fit(X, y)
     assert search.best_score_ > 0.9
     scores = cross_val_score(search.best_estimator_, X, y, cv=3)
+    assert scores.mean() > 0.9
+
+
+def test_the_advice_on_negative_values_works() -> None:
+    """A search whose new rows fall below the training minimum says MinMaxScaler(clip=True), and with it none fails."""
+    X, y = load_wine(return_X_y=True)
+    pipeline = Pipeline([("scale", MinMaxScaler()), ("codes", DSPNMF(3, random_state=0)), ("svm", SVC())])
+    with pytest.warns(UserWarning, match=r"MinMaxScaler\(clip=True\)"):
+        scores = cross_val_score(pipeline, X, y)
+    assert np.isnan(scores).any()
+    scores = cross_val_score(pipeline.set_params(scale=MinMaxScaler(clip=True)), X, y)
     assert scores.mean() > 0.9
 
 
@@ -147,6 +161,19 @@ def test_progress_bar(wine: np.ndarray) -> None:
     with redirect_stdout(out):
         DSPNMF(2, max_iter=5, tol=0, random_state=0).set_callbacks(ProgressBar()).fit(wine)
     assert "DSPNMF" in out.getvalue()
+
+
+def test_verbose_prints_each_line_once() -> None:
+    """Lines go to standard error once, also when logging is set up between two fits."""
+    code = (
+        "import logging, numpy as np; from dspnmf import DSPNMF\n"
+        "for _ in range(2):\n"
+        "    DSPNMF(1, max_iter=2, tol=0, verbose=1).fit(np.eye(3))\n"
+        "    logging.basicConfig(format='%(message)s')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = [line.split(":")[0] for line in done.stderr.splitlines()]
+    assert lines == ["iteration 1", "iteration 2"] * 2
 
 
 def test_convergence_warning_only_when_true(wine: np.ndarray) -> None:

@@ -103,7 +103,7 @@ def chunk_written(folder: Path, X: Any) -> None:
 CHANGED = r"was changed since X was opened or the fit began: rows \d+ to \d+ are others now.* fit again"
 HARMS: dict[str, tuple[Callable[[Path], Any], Callable[[Path, Any], object], str]] = {
     "npy cut off": (npy, lambda d, X: os.truncate(d / "x.npy", 9_000), r"x.npy has 9000 bytes, but X needs 134528"),
-    "npy deleted": (npy, lambda d, X: (d / "x.npy").unlink(), r"x.npy holds X no longer: it was deleted or moved"),
+    "npy deleted": (npy, lambda d, X: (d / "x.npy").unlink(), r"x.npy no longer holds X: it was deleted or moved"),
     "one number of npy": (npy, one_number, f"x.npy {CHANGED}"),
     "two rows of npy": (npy, two_rows, f"x.npy {CHANGED}"),
     "npy replaced": (npy, replaced, f"x.npy {CHANGED}"),
@@ -162,7 +162,7 @@ def in_the_middle(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) ->
     ("make", "harm", "text"),
     [
         (zarr_array, lambda d: (d / "x.zarr/c/9/1").unlink(), "x.zarr has lost a part of X since the fit began"),
-        (zarr_array, lambda d: shutil.rmtree(d / "x.zarr"), "x.zarr holds X no longer: it was deleted or moved"),
+        (zarr_array, lambda d: shutil.rmtree(d / "x.zarr"), "x.zarr no longer holds X: it was deleted or moved"),
         (flat_hdf5, lambda d: os.truncate(d / "x.h5", 80_000), "x.h5 has lost a part of X since the fit began"),
     ],
     ids=["Zarr chunk deleted", "Zarr deleted", "HDF5 cut off"],
@@ -189,7 +189,7 @@ def test_a_store_that_was_deleted_before(tmp_path: Path) -> None:
     """An array whose store is gone is not an array of zeros."""
     X = zarr_array(tmp_path)
     shutil.rmtree(tmp_path / "x.zarr")
-    with pytest.raises(OSError, match=r"x\.zarr holds X no longer"):
+    with pytest.raises(OSError, match=r"x\.zarr no longer holds X"):
         NMF(2).fit(X)
 
 

@@ -30,6 +30,7 @@ PAGES = [
     *sorted(p for p in DOCS.rglob("*.md") if not p.relative_to(DOCS).is_relative_to("gallery")),
 ]
 PUBLIC_MODULES = (
+    "anndata",
     "backends",
     "datasets",
     "estimators",
@@ -38,6 +39,7 @@ PUBLIC_MODULES = (
     "metrics",
     "persistence",
     "plot",
+    "preprocessing",
     "report",
     "stability",
 )

@@ -100,7 +100,10 @@ def test_float32_stays_float32(wine: np.ndarray) -> None:
 
 GOOD = np.ones((5, 4))
 BAD_DATA = [
-    (np.where(np.arange(20).reshape(5, 4) == 13, -0.5, GOOD), r"Negative values .*X\[3, 1\] = -0.5.*MinMaxScaler"),
+    (
+        np.where(np.arange(20).reshape(5, 4) == 13, -0.5, GOOD),
+        r"Negative values .*X\[3, 1\] = -0.5.*MinMaxScaler\(clip=True\)",
+    ),
     (
         np.where(np.arange(20).reshape(5, 4) == 6, np.nan, GOOD),
         r"contains NaN, first at X\[1, 2\] = nan.*SimpleImputer",

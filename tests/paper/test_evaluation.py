@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dspnmf import DSPNMF
+from dspnmf import DSPNMF, metrics
 from dspnmf.backends import MemoryRows
 from dspnmf.paper.evaluation import evaluate, task_scores
+from dspnmf.paper.kept_structure import KeptStructure
 from dspnmf.paper.protocol import CURVES, PASSES, Run
 
 
@@ -72,3 +73,13 @@ def test_scores_of_perfect_codes() -> None:
     noise = task_scores(np.random.default_rng(0).random((120, 2)), y, 0)
     assert noise["knn"] < 0.55
     assert noise["kmeans"] < 0.2
+
+
+def test_kept_structure_is_that_of_the_metrics() -> None:
+    """What is computed once for a data set gives the numbers of `dspnmf.metrics`, to the last digit."""
+    X = np.random.default_rng(0).random((60, 5)).round(1)  # with ties
+    for Z in (X[:, :2], X @ X.T, np.ones((60, 2))):
+        found = KeptStructure.of(X).measure(Z)
+        assert found["trustworthiness"] == metrics.trustworthiness(X, Z)
+        assert found["neighbour_recall"] == metrics.neighbour_recall(X, Z)
+        assert found["structure_error"] == metrics.structure_error(X, Z)

@@ -38,6 +38,15 @@ def test_runner_runs_everything_once(undisturbed: tuple[Path, list[runner.Progre
         assert {m.run for m in store.measurements()} == set(SMALL)
 
 
+def test_sessions_are_recorded(undisturbed: tuple[Path, list[runner.Progress]]) -> None:
+    """The store says how many runs one call made and how long it took; a call with nothing to do is no session."""
+    path, _ = undisturbed
+    with Store(path) as store:
+        ((runs, seconds),) = store.sessions()
+    assert runs == len(SMALL) + 1
+    assert seconds > 0
+
+
 def test_failures_do_not_stop_the_rest(undisturbed: tuple[Path, list[runner.Progress]]) -> None:
     """A run that fails is recorded with its error, which is also reported, and the others go on."""
     path, seen = undisturbed

@@ -68,7 +68,7 @@ def test_every_model_comes_back(name: str, kind: str, wine: np.ndarray, tmp_path
         assert_same(again.transform(X[120:]), model.transform(X[120:]))
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "knn", "self-tuned", "matrix"])
+@pytest.mark.parametrize("similarity", ["cosine", "diffused", "knn", "self-tuned", "matrix"])
 def test_similarities_come_back(similarity: str, wine: np.ndarray, tmp_path: Path) -> None:
     """Models tied to graphs, also to one of the user's own, come back whole; float32 stays float32."""
     X = wine.astype(np.float32)
@@ -76,7 +76,7 @@ def test_similarities_come_back(similarity: str, wine: np.ndarray, tmp_path: Pat
     model = make("DSPNMF", similarity=chosen).fit(X)
     again = there_and_back(model, tmp_path)
     assert_same(again, model)
-    if similarity in ("cosine", "knn"):
+    if similarity in ("cosine", "diffused", "knn"):
         assert_same(again.transform(X[:9]), model.transform(X[:9]))
 
 
@@ -296,9 +296,9 @@ def note_json() -> str:
 
 
 FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
-    "empty": (lambda: b"", "is no model file: pass one that dspnmf.save wrote"),
-    "text": (lambda: b"components: 3\n", "is no model file"),
-    "npy": (lambda: b"\x93NUMPY", "is no model file"),
+    "empty": (lambda: b"", "is not a model file: pass one that dspnmf.save wrote"),
+    "text": (lambda: b"components: 3\n", "is not a model file"),
+    "npy": (lambda: b"\x93NUMPY", "is not a model file"),
     "pickle": (lambda: pickle.dumps(NMF()), "looks like a pickle or joblib file.*dspnmf reads none"),
     "joblib": (lambda: joblib_bytes(0), "pickle or joblib"),
     "joblib zlib": (lambda: joblib_bytes(3), "pickle or joblib"),
@@ -318,7 +318,7 @@ FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_other_files(name: str, tmp_path: Path) -> None:
-    """Every file that is no model file is refused in a line or two that name it and say what to do."""
+    """Every file that is not a model file is refused in a line or two that name it and say what to do."""
     make_bytes, text = FOREIGN[name]
     path = tmp_path / "model.skops"
     path.write_bytes(make_bytes())

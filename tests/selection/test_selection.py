@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections import Counter
 from typing import Any
 
 import joblib
@@ -410,6 +411,38 @@ def test_frames_and_pipelines() -> None:
     assert chain[1].rank_results_ is None
 
 
+class Watcher:
+    """A callback that counts tasks by their name, at their beginning and at their end."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing to prepare."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing to clean."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Count the beginning."""
+        self.seen[f"{context.task_name} begins"] += 1
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Count the end."""
+        self.seen[f"{context.task_name} ends"] += 1
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_callbacks_see_every_fold(wine: np.ndarray, n_jobs: int | None) -> None:
+    """A callback sees every fold of every rank, every path and the last fit, in any process, and changes nothing."""
+    watcher, watched = Watcher(), quick(alphas=[0.0, 1.0], n_jobs=n_jobs)
+    watched.set_callbacks(watcher).fit(wine)
+    assert watcher.seen["fold begins"] == watcher.seen["fold ends"] == 2 * 3 + 3 + 1
+    for stage in ("fit", "ranks", "candidates", "choice"):
+        assert (watcher.seen[f"{stage} begins"], watcher.seen[f"{stage} ends"]) == (1, 1)
+    np.testing.assert_array_equal(watched.components_, quick(alphas=[0.0, 1.0]).fit(wine).components_)
+
+
 def test_warnings_are_those_of_the_last_fit(wine: np.ndarray) -> None:
     """Fits of the search do not warn; the last one does, once."""
     with pytest.warns(ConvergenceWarning, match="max_iter=2") as caught:
@@ -494,3 +527,34 @@ def test_units(wine: np.ndarray) -> None:
     one, other = (quick(tol=1e-2).fit(unit * wine) for unit in (1.0, 1024.0))
     np.testing.assert_allclose(other.alphas_ * 1024**2, one.alphas_, rtol=1e-12)
     np.testing.assert_allclose(other.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"], rtol=1e-9)
+
+
+# -- similarities --------------------------------------------------------------------------------------------------
+
+
+def test_similarities_to_choose_from(wine: np.ndarray, wine_labels: Any) -> None:
+    """Every similarity has its own grid, "diffused" one for each number of steps; the choice is what is fitted."""
+    kinds = {"similarities": ["gram", "diffused"], "diffusion_steps": [2, 6], "alphas": [0.5, "auto"]}
+    search = DSPNMFCV([3], **kinds, cv=3, max_iter=30, tol=1e-3, random_state=0).fit(wine, wine_labels)
+    found = search.cv_results_
+    tried = list(zip(found["param_similarity"].tolist(), found["param_diffusion_steps"].tolist(), strict=True))
+    assert tried == [("gram", 2)] * 2 + [("diffused", 2)] * 2 + [("diffused", 6)] * 2
+    for row, (similarity, steps) in enumerate(tried):
+        auto = DSPNMF(3, alpha="auto", similarity=similarity, diffusion_steps=steps, tol=0.1).fit(wine).alpha_
+        pair = found["param_alpha"][row - row % 2 : row - row % 2 + 2]
+        np.testing.assert_allclose(pair, sorted([0.5, auto]), rtol=1e-9)
+    best = search.best_estimator_
+    assert (best.similarity, best.diffusion_steps, best.alpha) == (
+        search.similarity_,
+        search.diffusion_steps_,
+        search.alpha_,
+    )
+    assert search.alphas_.tolist() == found["param_alpha"][2 * (search.best_index_ // 2) :][:2].tolist()
+    assert search.transform(wine).shape == (178, 3)
+
+
+def test_similarities_without_labels(wine: np.ndarray) -> None:
+    """Without labels similarities are compared by the neighbours that codes of held-out rows keep."""
+    search = DSPNMFCV([3], similarities=["diffused", "cosine"], alphas="auto", cv=3, max_iter=30, tol=1e-3).fit(wine)
+    assert search.cv_results_["param_similarity"].tolist() == ["diffused", "cosine"]
+    assert 0.1 < search.best_score_ < 1

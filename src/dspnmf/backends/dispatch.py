@@ -10,6 +10,7 @@ from importlib import import_module
 import numpy as np
 
 from dspnmf._typing import ArrayLike
+from dspnmf._validation import refuse_anndata
 from dspnmf.backends.memory import MEMORY
 from dspnmf.backends.protocol import Backend
 
@@ -24,6 +25,7 @@ _MODULES = {  # where a type comes from -> the module here whose `backend_for` k
 
 def backend_for(X: ArrayLike) -> Backend:
     """The backend of an array, in memory unless its type says otherwise."""
+    refuse_anndata(X)
     module = "dspnmf.backends.file" if isinstance(X, np.memmap) else _MODULES.get(type(X).__module__.split(".")[0])
     if module is None:
         return MEMORY

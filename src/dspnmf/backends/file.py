@@ -113,7 +113,7 @@ class FileData(BaseData):
         return (self, "X") if self.missing is None else (self.widened(SIMILARITIES, _itself), SIMILARITIES)
 
     def with_unit_rows(self, scale: float) -> Self:
-        """X with its rows at unit length, made anew from every slab that is read."""
+        """X with its rows at unit length, recomputed from every slab that is read."""
         if self.missing is not None:
             raise ValueError(_validation.INCOMPLETE_ROWS)
         return self.widened("unit rows", partial(unit_rows, scale=scale / self.unit))
@@ -271,7 +271,7 @@ class IncompleteFileRows(CompletesCells, FileRows):
         self.cells = FileCells(data)
 
     def refresh(self, Vt: SmallArray) -> Mapping[str, BlockNorms] | None:
-        """Missing cells become those of UV; the sums are made anew in the reading that tells their squares."""
+        """Missing cells become those of UV; the sums are recomputed in the reading that tells their squares."""
         renewed = self._complete(Vt)
         self.sums()
         return self._norms(renewed)

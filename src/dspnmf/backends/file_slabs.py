@@ -38,7 +38,7 @@ CHUNK = 2**28
 _READ_COST = 40.0  # operations in the time it takes to read a number
 _WHOLE_BLOCKS = 128  # rows a kernel takes at once, at most: slabs are cut where its blocks end
 
-_LEAVE_ALONE = "Leave the data alone during a fit, open them anew, and fit again."
+_LEAVE_ALONE = "Leave the data alone during a fit, open them again, and fit again."
 _TOO_SHORT = "{path} has {size} bytes, but X needs {needed}: the file was cut off since it was opened. " + _LEAVE_ALONE
 _CHANGED = (
     "{path} was changed since X was opened or the fit began: rows {lo} to {hi} are others now, so the rows of X do not "
@@ -46,7 +46,7 @@ _CHANGED = (
 )
 _RESHAPED = "X had shape {before} when the fit began and has {now} now. " + _LEAVE_ALONE
 _LOST = "{path} has lost a part of X since the fit began. " + _LEAVE_ALONE
-_GONE = "{path} holds X no longer: it was deleted or moved. Restore it, open it anew, and fit again."
+_GONE = "{path} no longer holds X: it was deleted or moved. Restore it, open it again, and fit again."
 _UNREADABLE = (
     "Rows {lo} to {hi} of X cannot be read from {path} ({error}): it is damaged, or was changed, closed or deleted. "
     + _LEAVE_ALONE

@@ -139,14 +139,14 @@ class Checkpoint:
         except Exception as error:  # a damaged file may hold anything, and its readers raise anything
             raise ValueError(
                 f"checkpoint_path={str(self.path)!r} is damaged, or not a checkpoint of dspnmf ({error}). It was left "
-                "as it is: delete it to begin anew, or pass another path."
+                "as it is: delete it to start again, or pass another path."
             ) from error
         if point is None:
             given = "the arguments" if difference else "the X"
             raise ValueError(
                 f"checkpoint_path={str(self.path)!r} belongs to another fit: "
                 f"{difference or 'X has other rows now, or has them in another order'}. It was left as it is: pass "
-                f"{given} it was written with, another path, or delete it to begin anew."
+                f"{given} it was written with, another path, or delete it to start again."
             )
         return point
 

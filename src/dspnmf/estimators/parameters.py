@@ -27,8 +27,9 @@ def parameter(default: Value, allowed: Allowed | None = None, *, positional: boo
 
 def log_line(text: str) -> None:
     """Log a line about a running fit (logger "dspnmf"); where logging is not set up, it goes to standard error."""
-    if not _log.hasHandlers():
-        _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:
         _log.setLevel(logging.INFO)
-    _log.info(text)
+    if _log.hasHandlers():
+        _log.info(text)
+    else:  # no handler is added: with one that is set up later, each line would be printed twice
+        logging.StreamHandler().handle(_log.makeRecord(_log.name, logging.INFO, "", 0, text, (), None))

@@ -51,5 +51,5 @@ class State:
         return replace(self, P=self.P + t * d.PD, Q=self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L=L)
 
     def with_sums(self, P: SmallArray, Q: SmallArray, L: tuple[SmallArray, ...]) -> State:
-        """With sums made anew."""
+        """With recomputed sums."""
         return replace(self, P=P, Q=Q, L=L)

@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 
 from dspnmf import DSPNMF, datasets, metrics
 from dspnmf._typing import Array
+from dspnmf.paper.kept_structure import KeptStructure
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import CURVE_LENGTH, CURVES, Run
 from dspnmf.selection.candidates import natural_weight
@@ -37,7 +38,8 @@ def evaluate(run: Run, data_dir: str | None = None) -> dict[str, float]:
         Z = np.asarray(model.fit_transform(data.X), dtype=np.float64)
         seconds = time.perf_counter() - begin
         scored = Z * np.linalg.norm(model.components_, axis=1) if run.experiment == "alpha" else Z
-        return {**task_scores(scored, data.y, run.seed), **_quality(model, data.X, Z), "seconds": seconds}
+        kept = _structure(run.dataset, data_dir).measure(Z)
+        return {**task_scores(scored, data.y, run.seed), **kept, **_fit(model, data.X, Z), "seconds": seconds}
 
 
 def task_scores(Z: Array, y: datasets.Indices, seed: int) -> dict[str, float]:
@@ -79,13 +81,9 @@ def _convergence_curve(run: Run, X: Array) -> dict[str, float]:
     }
 
 
-def _quality(model: BaseEstimator, X: Array, Z: Array) -> dict[str, float]:
-    """How well codes keep the structure and, where the method has them, objective, iterations and components."""
-    found = {
-        "trustworthiness": metrics.trustworthiness(X, Z),
-        "neighbour_recall": metrics.neighbour_recall(X, Z),
-        "structure_error": metrics.structure_error(X, Z),
-    }
+def _fit(model: BaseEstimator, X: Array, Z: Array) -> dict[str, float]:
+    """Objective, iterations, components and reconstruction error, where the method has them."""
+    found = {}
     for name, attribute in (("objective", "objective_"), ("iterations", "n_iter_")):
         value = getattr(model, attribute, None)
         if isinstance(value, int | float):
@@ -103,3 +101,9 @@ def _scaled_dataset(name: str, data_dir: str | None) -> datasets.Dataset:
     """A data set with every feature scaled to [0, 1]."""
     data = datasets.load(name, data_dir)
     return replace(data, X=minmax_scale(data.X))
+
+
+@lru_cache(maxsize=1)  # runs come one data set after the other
+def _structure(name: str, data_dir: str | None) -> KeptStructure:
+    """The structure of a data set that codes are to keep."""
+    return KeptStructure.of(_scaled_dataset(name, data_dir).X)

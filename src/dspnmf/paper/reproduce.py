@@ -6,6 +6,7 @@ times, so they are the same byte for byte however often the runs were interrupte
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +21,13 @@ from dspnmf._atomic_files import write_text
 from dspnmf.paper import protocol, runner
 from dspnmf.paper.results import Results
 from dspnmf.paper.runner import Progress
-from dspnmf.paper.store import Store
+from dspnmf.paper.store import Session, Store, digest
 from dspnmf.paper.summary import Summary, summary
 from dspnmf.paper.tables import Table, csv_text, extra_table, tables
 
 _PACKAGES = ("dspnmf", "numpy", "scipy", "scikit-learn", "numba", "umap-learn")
 _FORMATS = {"csv": Table.csv, "md": Table.markdown, "tex": Table.latex}
+MEASURED = "SHA-256 of the measurements"  # in the provenance; of what is in measurements.csv
 _OTHER_FILES = ("summary.md", "measurements.csv", "provenance.json", "index.html")
 
 
@@ -70,13 +72,17 @@ class Comparison:
         return Results(measurements, failures, self.absent)
 
     def provenance(self) -> dict[str, str]:
-        """Command, versions and checksums; several versions where the runs were continued with others."""
+        """Command, wall time, versions and checksums; several versions where the runs were continued with others."""
         with Store(self.store) as store:
             recorded = store.versions() or [_versions()]
+            sessions = [_duration(session) for session in store.sessions() if session.runs]
         names = dict.fromkeys(name for versions in recorded for name in versions)
         found = {name: dict.fromkeys(versions.get(name, "not recorded") for versions in recorded) for name in names}
         about = {"command": self.command, "protocol": str(protocol.VERSION)}
         about |= {name: ", then ".join(values) for name, values in found.items()}
+        if sessions:
+            about["wall time"] = ", then ".join(sessions)
+        about[MEASURED] = digest(self.results().measurements)
         return about | {f"SHA-256 of {file}": value for file, value in self.checksums.items()}
 
     def write(self, folder: Path) -> tuple[Results, tuple[Table, ...], Summary]:
@@ -182,9 +188,24 @@ def _check_writable(out: Path) -> None:
         ) from error
 
 
+def _duration(session: Session) -> str:
+    """Runs and wall time of a session in words."""
+    minutes, seconds = divmod(round(session.seconds), 60)
+    return f"{session.runs} runs in {f'{minutes} min ' * (minutes > 0)}{seconds} s"
+
+
+def source_digest() -> str:
+    """SHA-256 of the code of this package: names and contents of its modules and tables of numbers."""
+    folder, found = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
+        found.update(f"{path.relative_to(folder).as_posix()} ".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
 def _versions() -> dict[str, str]:
     """Versions of Python and of the packages that the numbers depend on."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "SHA-256 of the code": source_digest()}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -54,10 +55,13 @@ def execute(
     """
     runs = list(runs)
     with Store(store) as results:
-        todo = results.missing(runs)
+        todo, begin = results.missing(runs), time.monotonic()
+        if todo:
+            results.begin_session()
         with closing(_outcomes(todo, data_dir, jobs)) as outcomes:
             for done, (run, (values, error)) in enumerate(outcomes, len(runs) - len(todo) + 1):
                 results.add(run, values, error)
+                results.extend_session(time.monotonic() - begin)
                 callback(Progress(run, done, len(runs), error))
 
 

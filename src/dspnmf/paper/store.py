@@ -7,6 +7,7 @@ refused and left unchanged.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,13 @@ class Measurement(NamedTuple):
     run: Run
     name: str
     value: float
+
+
+class Session(NamedTuple):
+    """Runs that one call made, and how long it took, in seconds."""
+
+    runs: int
+    seconds: float
 
 
 class Store(AbstractContextManager["Store"]):
@@ -110,9 +118,36 @@ class Store(AbstractContextManager["Store"]):
                 content = json.dumps([*found, dict(versions)])
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('versions', ?)", (content,))
 
+    def begin_session(self) -> None:
+        """Count another session of runs, of no runs and no time yet."""
+        self._record_sessions([*self.sessions(), Session(0, 0.0)])
+
+    def extend_session(self, seconds: float) -> None:
+        """Another run of the last session has ended, so many seconds after the session began."""
+        *earlier, last = self.sessions()
+        self._record_sessions([*earlier, Session(last.runs + 1, seconds)])
+
+    def sessions(self) -> list[Session]:
+        """Runs and wall time of every session, oldest first: one, unless it was interrupted or runs were added."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'sessions'").fetchone()
+        return [] if row is None else [Session(*session) for session in json.loads(row[0])]
+
+    def _record_sessions(self, sessions: list[Session]) -> None:
+        """Replace the record of sessions."""
+        with self._db:
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('sessions', ?)", (json.dumps(sessions),))
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def digest(measurements: Iterable[Measurement]) -> str:
+    """SHA-256 of measurements in their order, one line each."""
+    found = hashlib.sha256()
+    for run, name, value in measurements:
+        found.update(f"{run.id} {name} {value!r}\n".encode())
+    return found.hexdigest()

@@ -17,14 +17,13 @@ from dspnmf.paper.protocol import RUNS, ranks_of
 from dspnmf.paper.published import DATASETS, TASKS, Cell, disagreements, published
 from dspnmf.paper.results import Results
 from dspnmf.paper.summary_experiments import experiments
+from dspnmf.paper.summary_rows import MARGIN, ROUNDING, ROWS, compared_with_family, compared_with_umap, reached
 from dspnmf.paper.tables import STATISTICS, average, extent, listed, shared_datasets
 
 OURS = "DSP-NMF"
 PRINTED_RULE = "DSP-NMF (printed rule)"
-MARGIN = 0.01
-_ROUNDING = 1e-9
 _PUBLISHED_METHODS = ("GNMF", "SymNMF", "SDNMF")
-_OWN_METHODS = ("NMF", "GNMF", "GNMF (published rule)", "SymNMF", "SDNMF", "NS-NMF")
+_OWN_METHODS = (*ROWS[1:], "NMF", "GNMF", "GNMF (published rule)", "SymNMF", "SDNMF", "NS-NMF")
 
 
 def _section(title: str) -> tuple[str, ...]:
@@ -39,6 +38,8 @@ class Summary:
     headline: str
     met: tuple[str, ...] = _section("Where DSP-NMF reaches the published value")
     short: tuple[str, ...] = _section("Where it does not, and the likely reason")
+    umap: tuple[str, ...] = _section("Best scores, compared with UMAP")
+    family: tuple[str, ...] = _section("Diffused similarities, compared with other NMF methods")
     averages: tuple[str, ...] = _section("Averages, compared with other methods")
     experiments: tuple[str, ...] = _section("Further experiments")
     not_run: tuple[str, ...] = _section("What was not run")
@@ -69,7 +70,7 @@ class Score(NamedTuple):
     @property
     def met(self) -> bool:
         """Whether ours is at most 0.01 below the published value."""
-        return self.ours >= self.published - MARGIN - _ROUNDING
+        return self.ours >= self.published - MARGIN - ROUNDING
 
     def of(self, cell: Cell | None) -> float | None:
         """The same statistic, mean or max, of another method's cell."""
@@ -84,6 +85,8 @@ def summary(results: Results) -> Summary:
         met=tuple(sentence for task in TASKS for sentence in _met(task, cells)),
         short=tuple(_short(results, cell) for cell in cells if not cell.met),
         averages=tuple(s for task in TASKS for statistic in STATISTICS for s in _average(results, task, statistic)),
+        umap=tuple(compared_with_umap(results)),
+        family=tuple(compared_with_family(results)),
         experiments=experiments(results),
         not_run=tuple(_not_run(results)),
         paper_disagreements=tuple(disagreements()),
@@ -106,10 +109,11 @@ def _headline(results: Results, cells: list[Score]) -> str:
     if not cells:
         return f"There are no results of {OURS} to compare yet."
     met, sets = sum(cell.met for cell in cells), list(dict.fromkeys(cell.data for cell in cells))
-    return (
+    text = (
         f"{OURS} (default solver) reaches the published value, or is at most {MARGIN} below it, in {met} of "
-        f"{len(cells)} cells: mean and max of three tasks on {listed(sets)}. Each is taken over {extent(results)}."
+        f"{len(cells)} cells: mean and max of three tasks on {listed(sets)}, over {extent(results)}."
     )
+    return f"{text} {reached(results)}".rstrip()
 
 
 def _met(task: str, cells: list[Score]) -> list[str]:
@@ -117,7 +121,9 @@ def _met(task: str, cells: list[Score]) -> list[str]:
     met = [cell for cell in cells if cell.task == task and cell.met]
     found = [f"{cell.data} {cell.statistic} {cell.ours:.3f} ({cell.published:.2f})" for cell in met]
     total = sum(cell.task == task for cell in cells)
-    return [f"{TASKS[task]}, {len(met)} of {total} cells, published value in brackets: {listed(found)}."] if met else []
+    return (
+        [f"{TASKS[task]}, {len(met)} of {total} cells (published values in brackets): {listed(found)}."] if met else []
+    )
 
 
 def _short(results: Results, cell: Score) -> str:
@@ -173,8 +179,8 @@ def _not_converged(results: Results, cell: Score) -> str:
     if printed is None or printed < cell.published - MARGIN:
         return ""
     return (
-        f"The printed rule, which does not converge, reaches {printed:.3f}, so the published value is that of codes "
-        "that do not minimise the objective."
+        f"The printed rule, which does not converge, reaches {printed:.3f}, so the published value may be that of "
+        "codes that do not minimise the objective."
     )
 
 
@@ -183,12 +189,12 @@ def _unexplained(results: Results, cell: Score) -> str:
     known = []
     for method, name in (("NMF", "plain NMF"), (PRINTED_RULE, "the printed rule")):
         if found := cell.of(results.cell(cell.task, method, cell.data)):
-            known.append(f"{name} scores {found:.3f}")
+            known.append(f"{name} {found:.3f}")
+    others = f" Scores with the same ranks and runs: {listed(known)}." if known else ""
     ranks = sorted(results.ranks(cell.task, OURS, cell.data), key=lambda point: point.mean)
     if cell.statistic == "mean" and len(ranks) > 1:
         low, high = (f"{point.mean:.3f} (rank {point.at:.0f})" for point in (ranks[0], ranks[-1]))
-        known.append(f"the mean score of one rank lies between {low} and {high}")
-    others = f" With the same ranks and runs, {listed(known)}." if known else ""
+        others += f" The means of single ranks lie between {low} and {high}."
     return f"Our results do not explain it: the difference is larger than the variation between runs.{others}"
 
 
@@ -202,20 +208,20 @@ def _by_repeat(results: Results, cell: Score) -> list[float]:
 
 
 def _average(results: Results, task: str, statistic: str) -> list[str]:
-    """Our average compared with the published ones of other methods, and with our own runs of them."""
+    """Our average compared with the published ones of other methods, and with our own runs of them and of our rows."""
     mine = average(results, task, OURS)[0]
     if mine is None:
         return []
     value, kind = getattr(mine, statistic), {"mean": "means", "max": "maxima"}[statistic]
     sentence = f"{TASKS[task]}, average of the {kind} over {listed(shared_datasets(results))}: {OURS} {value:.3f}."
-    sources = (("published averages of the same data sets", _PUBLISHED_METHODS, 1), ("our own runs", _OWN_METHODS, 0))
+    sources = (("the published averages", _PUBLISHED_METHODS, 1), ("our own runs", _OWN_METHODS, 0))
     for source, methods, side in sources:
         others = {m: getattr(c, statistic) for m in methods if (c := average(results, task, m)[side])}
         above = [f"{name} ({other:.3f})" for name, other in others.items() if value > other]
         below = [f"{name} ({other:.3f})" for name, other in others.items() if value <= other]
         parts = [f"{word} {listed(names)}" for word, names in (("above", above), ("not above", below)) if names]
         if parts:
-            sentence += f" Against {source} it is {' and '.join(parts)}."
+            sentence += f" Compared with {source} it is {' and '.join(parts)}."
     return [sentence]
 
 

@@ -43,15 +43,17 @@ def _lambda(results: Results) -> list[str]:
     if not default:
         return []
     settings = [p.at for data in results.datasets for p in results.sweep("lambda", "svm", "DSP-NMF", data)]
+    change = max(default)[0]
+    moved = f"change by up to {change:.3f}" if change >= 0.001 else "do not change in their first three decimals"
     sentence = (
-        f"lambda from {min(settings):g} to {max(settings):g} at rank {LAMBDA_RANK}: with the default solver no score "
-        f"changes by more than {max(default)[0]:.3f}, because lambda only sets the scale of the codes."
+        f"lambda from {min(settings):g} to {max(settings):g} at rank {LAMBDA_RANK}: the scores of the default solver "
+        f"{moved}, because lambda only sets the scale of the codes."
     )
     if printed:
         change, data, task = max(printed)
         sentence += (
-            f" With the printed rule scores change by up to {change:.3f} ({TASKS[task]} on {data}), because lambda "
-            "decides how far that rule gets."
+            f" Those of the printed rule change by up to {change:.3f} ({TASKS[task]} on {data}), because that rule "
+            "does not converge and lambda decides where it is when it stops."
         )
     return [sentence]
 
@@ -71,9 +73,9 @@ def _alpha(results: Results) -> list[str]:
     )
     return [
         *_best_alpha(results, list(fits), alphas),
-        f"The cost of structure: from alpha = {alphas[0]:g} to {alphas[-1]:g} the error of the similarities goes from "
-        f"{structure:.3f} to {structure_end:.3f} and the error of the reconstruction from {fit:.3f} to {fit_end:.3f} "
-        f"(relative errors, averages over {listed(fits)}).",
+        f"What the structure costs: from alpha = {alphas[0]:g} to {alphas[-1]:g} the relative error of the "
+        f"similarities goes from {structure:.3f} to {structure_end:.3f}, that of the reconstruction from {fit:.3f} to "
+        f"{fit_end:.3f} (averages over {listed(fits)}).",
     ]
 
 
@@ -89,8 +91,8 @@ def _best_alpha(results: Results, sets: list[str], alphas: list[float]) -> list[
         return []
     best, least = max(means, key=lambda alpha: means[alpha]), min(means)
     return [
-        f"alpha, the weight of the structure term (1: both terms weigh the same; rank {ALPHA_RANK}): the average of "
-        f"the three scores over {listed(sets)} is highest at alpha = {best:g}, {means[best]:.3f}, against "
+        f"alpha, the weight of the structure term, in units of ||X||^2 / ||XX'||^2 (rank {ALPHA_RANK}): the average of "
+        f"the three scores over {listed(sets)} is highest at alpha = {best:g}: {means[best]:.3f}. It is "
         f"{means[least]:.3f} at alpha = {least:g}{' (plain NMF)' * (least == 0)}. The best of {len(means)} settings "
         "was chosen with these same scores, so it is optimistic; all of them lie between "
         f"{min(means.values()):.3f} and {means[best]:.3f}."
@@ -122,7 +124,7 @@ def _convergence(results: Results) -> list[str]:
         elif found:
             parts.append(f"{solver} on none of {len(found)}")
     goal = f"{_CLOSE:.0%} of the lowest objective that any solver reaches from the same start"
-    return [f"Solvers that come within {goal} and stay there: {'; '.join(parts)}."] if parts else []
+    return [f"Which solvers come within {goal}, and stay there: {'; '.join(parts)}."] if parts else []
 
 
 def _converged(curve: list[Step]) -> Step | None:
@@ -146,10 +148,10 @@ def _theorem(results: Results) -> list[str]:
     if not texts[0]:
         return []
     return [
-        "Theorem 2: components stop overlapping as both errors vanish. Neither vanishes here, but a tendency can be "
-        f"measured: over the {max(map(len, fits.values()))} fits with different alpha, the rank correlation (1: always "
-        f"together, 0: unrelated) between the overlap of components and the sum of both errors is {listed(texts[0])}; "
-        f"with the larger of both errors instead of the sum it is {listed(texts[1])}."
+        "Theorem 2 says that components stop overlapping as both errors vanish. Neither vanishes here, but a tendency "
+        f"can be measured: over the {max(map(len, fits.values()))} fits with different alpha, the rank correlation (1: "
+        "always together, 0: unrelated) between the overlap of components and the sum of both errors is "
+        f"{listed(texts[0])}; with the larger of both errors instead of the sum it is {listed(texts[1])}."
     ]
 
 

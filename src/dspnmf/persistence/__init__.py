@@ -187,7 +187,7 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, 
         if names := refused(description, content, classes):
             raise ModelFileError(
                 f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
-                "trust whoever made it; if that was you, save the model again with dspnmf.save."
+                "trust the person who made it; if that was you, save the model again with dspnmf.save."
             )
         if names := native(description, classes):
             shown = ", ".join(name.rpartition(".")[2] for name in names)
@@ -210,7 +210,7 @@ def _with_schema(archive: ZipFile, schema: Any) -> BinaryIO:
 
 
 def _not_an_archive(file: BinaryIO, path: Path) -> str:
-    """What a file is that is no zip archive."""
+    """What a file is that is not a zip archive."""
     file.seek(0)
     start = file.read(8)
     if start.startswith(b"PK"):
@@ -220,7 +220,7 @@ def _not_an_archive(file: BinaryIO, path: Path) -> str:
             f"{path} looks like a pickle or joblib file, which can run anything when it is loaded: dspnmf reads none. "
             "Load it yourself, if you trust it, and save the model with dspnmf.save."
         )
-    return f"{path} is no model file: pass one that dspnmf.save wrote."
+    return f"{path} is not a model file: pass one that dspnmf.save wrote."
 
 
 class Note(NamedTuple):

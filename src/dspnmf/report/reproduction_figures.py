@@ -111,7 +111,7 @@ def _descent(field: str, results: Results, dataset: str) -> Marks:
 
 
 def _overlap(results: Results, dataset: str) -> Marks:
-    """How alike components are, against what is lost of the structure, along the sweep of alpha."""
+    """Mean cosine of components over the structure error, from small to large alpha."""
     alphas = sorted({t.alpha for name in results.datasets for t in results.tradeoffs(name)})
     fits = {alpha: [t for t in results.tradeoffs(dataset) if t.alpha == alpha] for alpha in alphas}
     fits = {alpha: found for alpha, found in fits.items() if found}
@@ -157,16 +157,17 @@ _PLANS = {
         "Scores over the rank",
         "Task",
         {label: (_RANK, _SCORES[task], partial(_rank_curves, task)) for task, label in TASKS.items()},
-        f"Means of up to {RUNS} runs; the band of a method, from its lowest to its highest run, appears when the "
-        "method is pointed at. Dashed: all features, without reduction. Dotted: the mean the paper prints for DSP-NMF, "
+        f"Means of up to {RUNS} runs; the band of a method, from its lowest to its highest run, appears when you "
+        "point at its line. Dashed: all features, without reduction. Dotted: the mean the paper prints for DSP-NMF, "
         "over all ranks.",
     ),
     "lambda": FigurePlan(
         "Scores over λ",
         "Task",
         {label: (_LAMBDA, _SCORES[task], partial(_lambda_curves, task)) for task, label in TASKS.items()},
-        "λ is a unit: a factor in λ divides the codes by its root and changes nothing else. The printed rule neither "
-        "scales its start nor converges. Lines are means of the runs, bands reach from the lowest to the highest run.",
+        "λ is a unit: a factor in λ divides the codes by its square root and changes nothing else. The printed rule "
+        "neither scales its start nor converges. Lines are means of the runs; bands reach from the lowest to the "
+        "highest run.",
     ),
     "alpha": FigurePlan(
         "Fit against structure: α",
@@ -175,8 +176,8 @@ _PLANS = {
             "Errors": (_ALPHA, Axis("relative error (share of the norm)", log=True), partial(_alpha_curves, _ERRORS)),
             "Scores": (_ALPHA, Axis("accuracy, NMI (0 to 1)"), partial(_alpha_curves, _TASK_STYLES)),
         },
-        "α weighs the structure term. 0 is plain NMF; 1, in the unit of the axis, gives both terms the same weight at "
-        "the outset.",
+        "α is the weight of the structure term: 0 is plain NMF. At 1, in the unit of the axis, both terms are equal "
+        "for codes of zeros.",
     ),
     "convergence": FigurePlan(
         "How fast each solver converges",
@@ -195,11 +196,11 @@ _PLANS = {
         },
         "Median of the runs. All solvers begin with the same random codes; the published rules take them as they are, "
         "the others at their best scale. After the first iterations not every one is drawn, so a curve that goes up "
-        "and down at every step shows only some of its steps. A curve that leaves at the bottom is within a millionth "
-        "of the lowest objective found.",
+        "and down at every step shows only some of its steps. A curve that ends at the lower edge is within a "
+        "millionth of the lowest objective found.",
     ),
     "components": FigurePlan(
-        "Theorem 2: structure kept, components apart",
+        "Theorem 2: structure error and overlap of components",
         "",
         {
             "": (
@@ -208,7 +209,7 @@ _PLANS = {
                 _overlap,
             )
         },
-        "Each point is a fit, the line goes from small to large α. Theorem 2 speaks of both errors at once; along the "
-        "sweep one is paid for with the other.",
+        "Each point is a fit; the line goes from small to large α. Theorem 2 is about both errors at once; from small "
+        "to large α the structure error falls while the reconstruction error rises.",
     ),
 }

@@ -25,7 +25,7 @@ _FILES = {"other": "Other measurements", "measurements": "Every measurement", "s
 
 
 class ComparisonCell(NamedTuple):
-    """Ours, published, and ours less published."""
+    """Ours, published, and ours minus published."""
 
     ours: TableCell
     published: TableCell

@@ -34,7 +34,7 @@ from dspnmf.solvers.newton_cg import NewtonCG
 from dspnmf.solvers.requests import Requests, ask, repeat
 
 _FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
-_EVERY = 8  # iterations after which sums made anew cost little against them
+_EVERY = 8  # iterations after which recomputed sums cost little against them
 _UNKNOWN = 256.0  # a factor that no rows exceed
 _GROW, _CUT = 1.05, 1.5  # of the momentum: after a step it made better, after one it did not
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
@@ -44,14 +44,14 @@ InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 class SumsRounding:
     """How far rounding of running sums has moved an objective F that is a difference of numbers of the size N.
 
-    Sums made anew have float64's rounding. Every look adds to them, and its own rounding moves F by about ``factor unit
-    t sqrt(tr(D'D) tr(S))``, where `unit` is the rounding of the rows times sqrt(N): so large steps, the early ones,
-    spoil the sums for small values later. `factor` depends on how alike rows are: it is measured whenever sums are
-    made anew.
+    Recomputed sums have float64's rounding. Every look adds to them, and its own rounding moves F by about
+    ``factor unit t sqrt(tr(D'D) tr(S))``, where `unit` is the rounding of the rows times sqrt(N): so large steps, the
+    early ones, spoil the sums for small values later. `factor` depends on how alike rows are: it is measured whenever
+    sums are recomputed.
     """
 
     factor: float = _UNKNOWN
-    drift: float = 0.0  # sum of t^2 tr(D'D) tr(S) over the steps since the sums were made anew
+    drift: float = 0.0  # sum of t^2 tr(D'D) tr(S) over the steps since the sums were recomputed
     last: float = 0.0  # that of the last steps: the largest, halved with every one since
 
     def step(self, size2: float) -> None:
@@ -59,7 +59,7 @@ class SumsRounding:
         self.drift, self.last = self.drift + size2, max(size2, self.last / 2)
 
     def error(self, value: float, unit: float) -> float:
-        """The error of values like this one where sums are made anew every few iterations, or when they must be."""
+        """The error of values like this one where sums are recomputed every few iterations, or when they must be."""
         return min(self.factor * unit * (_EVERY * self.last) ** 0.5, _COARSE * abs(value))
 
     def worn(self, value: float, unit: float) -> bool:
@@ -67,7 +67,7 @@ class SumsRounding:
         return self.factor * unit * self.drift**0.5 > max(self.error(value, unit), _FINE * abs(value))
 
     def measured(self, error: float, unit: float) -> None:
-        """The sums were made anew, which changed the objective by `error`."""
+        """The sums were recomputed, which changed the objective by `error`."""
         expected = unit * self.drift**0.5
         before = self.factor if self.factor < _UNKNOWN else 0.0
         self.factor = float(np.clip(3 * error / expected, max(before / 2, 1.0), _UNKNOWN)) if expected > 0 else _UNKNOWN
@@ -109,7 +109,7 @@ class Descent(Update):
         return self.rounding.error(value, self.unit)
 
     def renewed(self) -> None:
-        """The sums were made anew by someone else."""
+        """The sums were recomputed by someone else."""
         self.rounding.drift = 0.0
 
     def requests(self, rows: Rows, objective: Objective, s: State) -> Requests[tuple[float, State]]:
@@ -182,9 +182,9 @@ def with_components(rows: Rows, objective: Objective, s: State) -> State:
     rounding = ROUNDING_OF_Q[rows.dtype.itemsize]
     improve, fitting = rows.small.components, objective.with_components
     if len(fitting) == 1 and fitting[0].features == X_BLOCK:
-        return replace(s, Vt=improve(s.Vt, s.P, fitting[0].curvature(s), rounding))
+        return replace(s, Vt=improve(s.Vt, fitting[0].pull(s), fitting[0].curvature(s), rounding))
     Vt = s.Vt
     for term in fitting:
         some = term.features.columns
-        Vt = with_rows(Vt, some, improve(s.Vt[some], s.P[some], term.curvature(s), rounding))
+        Vt = with_rows(Vt, some, improve(s.Vt[some], term.pull(s), term.curvature(s), rounding))
     return replace(s, Vt=Vt)

@@ -47,7 +47,7 @@ class Update:
         return 0.0
 
     def renewed(self) -> None:
-        """The sums were made anew by someone else."""
+        """The sums were recomputed by someone else."""
 
     @property
     def memory(self) -> dict[str, float]:
@@ -71,7 +71,7 @@ def iterate(rows: Rows, objective: Objective, update: Update, value: float, s: S
 def iteration(rows: Rows, objective: Objective, update: Update, s: State) -> Requests[tuple[float, State]]:
     """One iteration of one start, with its requests for looks at X; objective and state after it.
 
-    Rows with missing cells complete them after every iteration; the sums are then made anew.
+    Rows with missing cells complete them after every iteration; the sums are then recomputed.
     """
     value, s = yield from update.requests(rows, objective, s)
     norms = rows.refresh(s.Vt)
