@@ -40,6 +40,7 @@ PUBLIC_MODULES = (
     "metrics",
     "persistence",
     "plot",
+    "preprocessing",
     "report",
     "stability",
 )
