@@ -34,7 +34,6 @@ Mask: TypeAlias = NDArray[np.bool_]
 _BLOCK = 2**24  # numbers of X at once
 _IN_FILE = 2**30  # bytes from which all genes of a dense matrix on disk stay there, and are read in blocks by the fit
 _WITHOUT_COMPONENTS = ("SymNMF",)
-_FITS = 10  # of the variance that genes of some mean have
 _ROUNDING = 1e-12  # share of a squared mean below which a variance is rounding
 
 
@@ -63,8 +62,8 @@ def fit(
     genes : str or boolean array of shape (n_vars,), optional
         Which genes take part: a boolean column of ``adata.var``, such as "highly_variable", or a mask.
     n_top_genes : int, optional
-        Take that many of these genes: those whose variance (after `normalize_total`) is farthest above that of genes of
-        the same mean, as a trend over all genes says it; both in logarithms.
+        Take that many of these genes: those whose variance (after `normalize_total`) is largest compared with that of
+        most genes of their mean, ``c mean + d mean^2`` (a negative binomial), with c and d from medians over the genes.
     normalize_total : bool, default=False
         Divide each cell by its total over all genes, times the median total: then depth of sequencing is not a
         difference between cells. For counts. The matrix in `adata` is left as it is.
@@ -75,11 +74,6 @@ def fit(
     -------
     model : estimator
         The fitted model.
-
-    References
-    ----------
-    T. Stuart et al.: Comprehensive integration of single-cell data, Cell 177(7), 2019 (variance compared with a trend
-    over the mean).
 
     Examples
     --------
@@ -242,9 +236,10 @@ def _totals(A: Any, layer: str | None) -> Array:
 
 
 def _most_variable(A: Any, mask: Mask, totals: Array | None, count: int) -> Mask:
-    """Of the genes of the mask, those whose variance is farthest above what genes of their mean have (in logarithms).
+    """Of the genes of the mask, those whose variance is largest compared with ``c mean + d mean^2``.
 
-    What they have is a parabola through all genes, fitted again a few times with less weight on those far above it.
+    That is the variance of counts with noise of measurement (c) and the same relative variation in every gene (d). Both
+    are medians: c of variance / mean over the genes of small means, d of what is left over those of large means.
     """
     sums = squares = np.zeros(A.shape[1])
     rows: Any
@@ -257,14 +252,10 @@ def _most_variable(A: Any, mask: Mask, totals: Array | None, count: int) -> Mask
     used = np.flatnonzero(mask & (variance > _ROUNDING * mean**2) & (mean > 0))
     scores = np.full(A.shape[1], -np.inf)
     if len(used):
-        x, y = np.log(mean[used]), np.log(variance[used])
-        terms, weights = np.vander(x - x.mean(), min(3, len(np.unique(x)))), np.ones(len(x))
-        for _ in range(_FITS):
-            root = np.sqrt(weights)
-            trend = terms @ np.linalg.lstsq(terms * root[:, None], y * root, rcond=None)[0]
-            spread = np.median(np.abs(y - trend)) or 1.0
-            weights = 1 / np.maximum(1, (y - trend) / spread) ** 2
-        scores[used] = y - trend
+        m, v = mean[used], variance[used]
+        c = np.median((v / m)[m <= np.median(m)])
+        d = max(float(np.median(((v - c * m) / m**2)[m >= np.median(m)])), 0.0)
+        scores[used] = v / (c * m + d * m**2)
     best = np.argsort(np.where(mask, -scores, np.inf), kind="stable")[:count]
     chosen = np.zeros(A.shape[1], dtype=bool)
     chosen[best] = True
