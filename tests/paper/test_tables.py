@@ -254,6 +254,7 @@ def test_pages_have_the_figures_of_the_committed_run(monkeypatch: pytest.MonkeyP
     pages = {path.name: path.read_text(encoding="utf-8") for path in figures["PAGES"]}
     for name, page in pages.items():
         assert figures["updated"](page, results) == page, f"{name}: run `make readme`"
+        assert not re.search(r"^ {0,3}<!--[a-z]", page, re.MULTILINE), f"{name}: such a line begins a block of HTML"
     assert all(any(f"<!--{name}-->" in page for page in pages.values()) for name in figures["FIGURES"])
     claims = pages["claims.md"]
     places = [ROOT / "tests/paper/test_claims.py", *(ROOT / name for name in re.findall(r"tests/\S+?\.py", claims))]
