@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     alpha: float
 
 
-def _each(one: Allowed, words: str) -> Allowed:
+def each(one: Allowed, words: str) -> Allowed:
     """One value or more, each as `one` says."""
 
     def test(values: object) -> bool:
@@ -38,8 +38,8 @@ def _each(one: Allowed, words: str) -> Allowed:
     return Allowed(test, f"one or more {words}, as a list")
 
 
-WEIGHTS = _each(number(0), "finite numbers >= 0")
-N_COMPONENTS = either(one_of("auto"), whole(1), _each(whole(1), "whole numbers >= 1"))
+WEIGHTS = each(number(0), "finite numbers >= 0")
+N_COMPONENTS = either(one_of("auto"), whole(1), each(whole(1), "whole numbers >= 1"))
 ALPHAS = either(whole(2), WEIGHTS)
 
 
