@@ -158,14 +158,15 @@ def reconstruction(
     smooth: Sequence[tuple[float, np.ndarray]],
     ridge: float = 0.0,
     overlap: float = 0.0,
+    lasso: float = 0.0,
 ) -> float:
-    """||X - UV||^2 over rows by their weight, ridge ||V||^2, overlap of components, smoothness of codes by length."""
+    """||X - UV||^2 over weighted rows, ridge ||V||^2, lasso ||V||_1, overlap, smoothness of codes by length."""
     total, k = 0.0, len(V)
     for i in range(len(X)):
         for j in range(X.shape[1]):
             total += rows[i] * (X[i, j] - sum(U[i, a] * V[a, j] for a in range(k))) ** 2
     for a in range(k):
-        total += ridge * sum(v**2 for v in V[a])
+        total += ridge * sum(v**2 for v in V[a]) + lasso * sum(v for v in V[a])
         for b in range(k):
             if a != b:
                 total += overlap * (U[:, a] @ U[:, b]) * (V[a] @ V[b])

@@ -72,6 +72,21 @@ def neighbours_in(
     return _csr(found, _weights(X, Y, found, lengths, weights, t), Y.shape[0])
 
 
+def interpolation_in(X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 10) -> sparse.csr_array:
+    """Weights, of sum 1, that interpolate new rows from their nearest training rows: by 1 / distance^2.
+
+    A row that equals training rows gets their mean, so what was learned of the training rows is found again.
+
+    >>> interpolation_in([[3.0], [5.0]], [[0.0], [1.0], [5.0]], n_neighbors=2).toarray()
+    array([[0. , 0.5, 0.5],
+           [0. , 0. , 1. ]])
+    """
+    _, (X, Y) = _check_samples({"X_new": X_new, "X_train": X_train}, n_neighbors=n_neighbors)
+    found, lengths = _sorted_by_distance(X, Y, _nearest(X, Y, n_neighbors))
+    ratio = np.divide(lengths[:, :1], lengths, out=np.ones_like(lengths), where=lengths > 0) ** 2
+    return _csr(found, ratio / ratio.sum(axis=1, keepdims=True), Y.shape[0])
+
+
 def mean_distance(X: ArrayLike) -> float:
     """Mean distance over all n^2 pairs, i = j included, as in GNMF's code; above 3,000 rows that of 3,000 random rows.
 
@@ -96,11 +111,31 @@ def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array
     array([0., 1.])
     """
     _, (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
-    k = int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors
+    A = _self_tuned(X, int(X.shape[0]).bit_length() if n_neighbors is None else n_neighbors)
+    return laplacian(A, normalized=True)[1]
+
+
+def diffusion(X: ArrayLike, n_neighbors: int = 10, mutual: bool = True) -> sparse.csr_array:
+    """Weights R (n x n, rows of sum 1) with which a step of diffusion averages every row and its neighbours.
+
+    R has the weights ``exp(-d_ij^2 / (s_i s_j))`` of `self_tuned` (before they are divided by degrees), 1 on the
+    diagonal, and its rows are divided by their sums. `mutual` keeps edges between rows that are both among the other's
+    neighbours; a row without any keeps its own value.
+
+    >>> diffusion([[0.0], [1.0]]).toarray()[0].round(3)
+    array([0.731, 0.269])
+    """
+    _, (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors)
+    A = _self_tuned(X, n_neighbors, mutual) + sparse.eye_array(X.shape[0], format="csr")
+    return sparse.csr_array(sparse.diags_array(1 / np.asarray(A.sum(axis=1)).ravel()) @ A)
+
+
+def _self_tuned(X: Matrix, k: int, mutual: bool = False) -> sparse.csr_array:
+    """The graph of `self_tuned`, of checked samples, before it is divided by degrees."""
     found, lengths = _nearest_others(X, max(k, _SCALE_NEIGHBOUR))
     s = np.sqrt(lengths[:, :_SCALE_NEIGHBOUR].max(axis=1, initial=0.0))
     A = _csr(found[:, :k], _gaussian(lengths[:, :k], s[:, None] * s[found[:, :k]]), X.shape[0])
-    return laplacian(A.maximum(A.T), normalized=True)[1]
+    return sparse.csr_array(A.minimum(A.T) if mutual else A.maximum(A.T))
 
 
 def spanning_tree(X: ArrayLike) -> sparse.csr_array:

@@ -214,6 +214,7 @@ def test_tensors() -> None:
         (NMF(K), lambda A: A, 'missing="mask"'),
         (GNMF(K), lambda A: A, 'missing="mask"'),
         (DSPNMF(K, missing="mask", similarity="cosine"), lambda A: A, "needs complete rows"),
+        (DSPNMF(K, missing="mask", similarity="diffused"), lambda A: A, "needs complete rows"),
     ],
 )
 def test_errors(model: Any, spoil: Any, message: str) -> None:
@@ -222,7 +223,7 @@ def test_errors(model: Any, spoil: Any, message: str) -> None:
         model.fit(spoil(holes()[1]))
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "knn"])
+@pytest.mark.parametrize("similarity", ["cosine", "diffused", "knn"])
 def test_other_similarities_need_complete_rows(similarity: str) -> None:
     """A model that keeps cosines or neighbours says so when new rows miss cells."""
     X, A = holes()

@@ -104,6 +104,7 @@ FAMILY: dict[str, dict[str, Any]] = {
     "SPNMF": {},
     "GDNMF": {},
     "DSPNMF cosine": {"similarity": "cosine"},
+    "DSPNMF diffused": {"similarity": "diffused", "alpha": "auto"},
     "DSPNMF knn": {"similarity": "knn"},
     "DSPNMF self-tuned": {"similarity": "self-tuned"},
     "DSPNMF labels": {"label_weight": 2.0},

@@ -50,6 +50,7 @@ FITS: dict[str, Any] = {
     "plain": lambda: NMF(4, random_state=0, max_iter=30, tol=0, normalize=True),
     "stops by itself": lambda: DSPNMF(4, random_state=0, max_iter=500, tol=1e-4),
     "cosine": lambda: DSPNMF(4, similarity="cosine", random_state=0, max_iter=30, tol=0),
+    "diffused": lambda: DSPNMF(4, similarity="diffused", alpha="auto", random_state=0, max_iter=30, tol=0),
     "GNMF": lambda: GNMF(4, random_state=0, max_iter=30, tol=0),
     "NSNMF": lambda: NSNMF(4, random_state=0, max_iter=30, tol=0),
     "ONMF": lambda: ONMF(4, random_state=0, max_iter=30, tol=0),

@@ -368,7 +368,7 @@ def test_the_size_of_the_objective(digits: np.ndarray) -> None:
     rows.begin(Z.copy())
     terms = {"reconstruction": Reconstruction(data.norm2(1.0)), "structure": GramSimilarity(0.0)}
     total = Objective(terms, {"reconstruction": 1.0, "structure": alpha})
-    about = _Size(data, rows, total, len(digits))(State(model.components_.T.copy(), *rows.sums()))
+    about = _Size(data, rows, total, len(digits), "X")(State(model.components_.T.copy(), *rows.sums()))
     assert 0.5 < about / model.objective_ < 2
 
 

@@ -56,6 +56,7 @@ def fits() -> dict[str, Fit]:
         "batches": lambda: make("DSPNMF").fit(X[:40]).partial_fit(X[40:]),
         "cosine": lambda: make("DSPNMF", similarity="cosine").fit(X),
         "neighbours": lambda: make("DSPNMF", similarity="knn").fit(X),
+        "diffused": lambda: make("DSPNMF", similarity="diffused", alpha="auto").fit(X),
         "missing": lambda: make("NMF", missing="mask").fit(wide),
         "missing and similar": lambda: make("DSPNMF", missing="mask").fit(wide),
         "labels": lambda: make("DSPNMF", label_weight=1.0).fit(X, y),

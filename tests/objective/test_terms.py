@@ -20,7 +20,7 @@ from dspnmf.backends.row_model import BlockNorms, RowModel
 from dspnmf.objective import terms as all_terms
 from dspnmf.objective.objective import FitsComponents, Objective, ScalesCodes, Term
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction, Ridge, Smoothness
+from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Lasso, Reconstruction, Ridge, Smoothness
 
 N, M, K = 9, 7, 3
 SOME = Block("some", slice(2, 6))
@@ -103,7 +103,7 @@ def reconstruction(columns: slice = EVERY, **options: Any) -> Case:
         return Reconstruction(float(np.sum(X[:, columns] ** 2)), **options)
 
     def value(X: np.ndarray, U: np.ndarray, V: np.ndarray) -> float:
-        given = {name: option for name, option in options.items() if name in ("ridge", "overlap")}
+        given = {name: option for name, option in options.items() if name in ("ridge", "lasso", "overlap")}
         rows = np.diag(L[MASK]) if "mask" in options else np.ones(len(X))
         smooth = [(weight, L[j]) for j, weight in options.get("smooth", {}).items()]
         return reference.reconstruction(X[:, columns], U, V[:, columns], rows, smooth, **given)
@@ -120,11 +120,21 @@ def gram(columns: slice = EVERY, **options: Any) -> Case:
     )
 
 
+def lasso(ones: Block) -> Case:
+    """The sum of the codes, each row's weighted with some features: with 1, where these are a column of ones."""
+    return Case(
+        lambda X: Lasso(ones),
+        lambda X, U, V: float(sum(X[i, j] * U[i].sum() for i in range(len(X)) for j in range(M)[ones.columns])),
+        couples=False,
+    )
+
+
 CASES: dict[str, Case] = {
     "reconstruction": reconstruction(),
     "reconstruction of some features": reconstruction(SOME.columns, features=SOME),
     "reconstruction of some rows": reconstruction(mask=MASK),
     "reconstruction, ridge": reconstruction(ridge=0.7),
+    "reconstruction, lasso": reconstruction(lasso=0.3),
     "reconstruction, overlap": reconstruction(overlap=0.4),
     "reconstruction, smooth": reconstruction(smooth={LAPLACIAN: 0.3}),
     "reconstruction, smooth twice": reconstruction(smooth={LAPLACIAN: 0.3, FAR: 0.2}),
@@ -132,7 +142,7 @@ CASES: dict[str, Case] = {
         SOME.columns, features=SOME, mask=MASK, ridge=0.7, smooth={LAPLACIAN: 0.3}
     ),
     "reconstruction, all but a mask": reconstruction(
-        SOME.columns, features=SOME, ridge=0.7, overlap=0.4, smooth={LAPLACIAN: 0.3, FAR: 0.2}
+        SOME.columns, features=SOME, ridge=0.7, lasso=0.3, overlap=0.4, smooth={LAPLACIAN: 0.3, FAR: 0.2}
     ),
     "Gram": gram(),
     "Gram of some features": gram(SOME.columns, features=SOME),
@@ -149,6 +159,8 @@ CASES: dict[str, Case] = {
         lambda X: Smoothness(FAR), lambda X, U, V: reference.smoothness(L[FAR], U), couples=True
     ),
     "ridge": Case(lambda X: Ridge(), lambda X, U, V: float(np.sum(U**2)), couples=False),
+    "lasso": lasso(SOME),
+    "lasso, another column": lasso(Block("last", slice(6, 7))),
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
@@ -169,7 +181,7 @@ def test_every_term_and_option_is_here() -> None:
 
 
 ONE_VALUE = {  # a value at zero that nothing follows from, and the one graph there is
-    *((cls, "norm2") for cls in (Ridge, Smoothness, GraphSimilarity)),
+    *((cls, "norm2") for cls in (Ridge, Lasso, Smoothness, GraphSimilarity)),
     (GraphSimilarity, "operator"),
 }
 
@@ -246,7 +258,7 @@ def test_quartic(case: Case, convert: Convert) -> None:
 
 @cases
 def test_tensors_agree_with_numpy(case: Case) -> None:
-    """Value, model, quartic, components' curvature and scale on tensors are those on arrays."""
+    """Value, model, quartic, components' problem and scale on tensors are those on arrays."""
     X, U, V = case.problem()
     D = np.random.default_rng(5).standard_normal(U.shape)
     results = []
@@ -259,7 +271,11 @@ def test_tensors_agree_with_numpy(case: Case) -> None:
                 *term.along(s, d),
                 *model[:3],
                 *(part[j] for part in (model.pulls, model.curves) for j in sorted(part)),
-                *([term.curvature(s), term.error2(s)] if isinstance(term, Reconstruction) else []),
+                *(
+                    [term.curvature(s), term.pull(s), term.error2(s), term.rest(s)]
+                    if isinstance(term, Reconstruction)
+                    else []
+                ),
                 *([term.best_scale(s)] if isinstance(term, ScalesCodes) else []),
             ]
         )
@@ -315,7 +331,7 @@ def test_curvature_of_the_model(case: Case) -> None:
 @cases
 @libraries
 def test_components(case: Case, convert: Convert) -> None:
-    """Curvature and P are those of the least-squares problem that the components solve (finite differences in V)."""
+    """Curvature and pull are those of the problem that the components solve (finite differences in V)."""
     X, U, V = case.problem()
     term = case.term(X)
     assert isinstance(term, FitsComponents) == isinstance(term, Reconstruction)
@@ -325,11 +341,12 @@ def test_components(case: Case, convert: Convert) -> None:
         return
     columns, s = term.features.columns, state(X, U, V, convert)
     half = np.zeros_like(V)
-    half[:, columns] = np.asarray(term.curvature(s)) @ V[:, columns] - (U.T @ X)[:, columns]
+    half[:, columns] = np.asarray(term.curvature(s)) @ V[:, columns] - np.asarray(term.pull(s)).T
     np.testing.assert_allclose(2 * half, slopes(lambda A: case.value(X, U, A), V), rtol=1e-6, atol=1e-6)
     rows = np.diag(L[MASK]) if term.mask is not None else np.ones(N)
     plain = reference.reconstruction(X[:, columns], U, V[:, columns], rows, [])
     assert float(term.error2(s)) == pytest.approx(plain, rel=1e-12)
+    assert float(term.rest(s)) == pytest.approx(case.value(X, U, V) - plain, rel=1e-12, abs=1e-12)
 
 
 @cases

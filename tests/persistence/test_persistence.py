@@ -68,7 +68,7 @@ def test_every_model_comes_back(name: str, kind: str, wine: np.ndarray, tmp_path
         assert_same(again.transform(X[120:]), model.transform(X[120:]))
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "knn", "self-tuned", "matrix"])
+@pytest.mark.parametrize("similarity", ["cosine", "diffused", "knn", "self-tuned", "matrix"])
 def test_similarities_come_back(similarity: str, wine: np.ndarray, tmp_path: Path) -> None:
     """Models tied to graphs, also to one of the user's own, come back whole; float32 stays float32."""
     X = wine.astype(np.float32)
@@ -76,7 +76,7 @@ def test_similarities_come_back(similarity: str, wine: np.ndarray, tmp_path: Pat
     model = make("DSPNMF", similarity=chosen).fit(X)
     again = there_and_back(model, tmp_path)
     assert_same(again, model)
-    if similarity in ("cosine", "knn"):
+    if similarity in ("cosine", "diffused", "knn"):
         assert_same(again.transform(X[:9]), model.transform(X[:9]))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -462,3 +463,29 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "dspnmf\[plot\]"'):
         importlib.import_module("dspnmf.plot")
+
+
+def test_points_are_samples_or_features(wine: np.ndarray) -> None:
+    """With X every sample is a point, at its two largest codes; without, every feature, at its weights."""
+    model = DSPNMF(3, random_state=0).fit(wine)
+    ax = plot.points(model, wine, load_wine().target)
+    largest = np.argsort(-metrics.explained_share(wine, model.transform(wine), model.components_))[:2]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == tuple(f"component {a}" for a in largest)
+    assert len(ax.get_legend().get_texts()) == 3
+    ax = plot.points(model, which=(0, 2), names=load_wine().feature_names)
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), model.components_[[0, 2]].T)
+    strongest = int(np.hypot(*model.components_[[0, 2]]).argmax())
+    assert load_wine().feature_names[strongest] in [text.get_text() for text in ax.texts]
+
+
+def test_points_need_two_components(wine: np.ndarray) -> None:
+    """What cannot be drawn is said before anything is."""
+    with pytest.raises(ValueError, match="points need two"):
+        plot.points(DSPNMF(1, random_state=0).fit(wine))
+    model = DSPNMF(2, random_state=0).fit(wine)
+    with pytest.raises(ValueError, match="y colours samples, but X is None"):
+        plot.points(model, y=load_wine().target)
+    with pytest.raises(ValueError, match="which=\\(0, 5\\) names a component that the model does not have"):
+        plot.points(model, which=(0, 5))
+    with pytest.raises(ValueError, match="names has 2 entries, but the model has 13 features"):
+        plot.points(model, names=["a", "b"])

@@ -27,16 +27,17 @@ from dspnmf.report.fit_components import (
     MAX_SIDE,
     bars,
     compared,
-    contributions,
     kind_of,
     maps,
+    ordered,
     picture,
     pictures,
     positions,
     spectra,
 )
-from dspnmf.report.fit_figures import MAX_CATEGORIES, NO_VALUE, column, neighbours, scatter
+from dspnmf.report.fit_figures import MAX_CATEGORIES, NO_VALUE, column, convergence, neighbours, scatter
 from dspnmf.report.fit_measurements import converged, products
+from dspnmf.report.formatting import percent
 
 pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
 
@@ -335,7 +336,7 @@ def test_numbers_are_there_without_scripts(wined: Wine) -> None:
         for name in MEASURES:
             assert f"{found[name]:.3f}" in text
     for words in (
-        "With 3 components, DSPNMF loses",
+        "With 3 components, DSPNMF explains",
         "178 samples",
         "13 features, dense",
         "max_iter=200",
@@ -368,12 +369,12 @@ def test_components_are_shown_as_their_features_are(names: list[str], more: dict
     assert kind_of(found) == kind
     if kind == "spectra":
         (chart, _) = spectra(found).views[0].charts
-        assert chart.series[0].y == tuple(model.components_[0].tolist())
+        assert chart.series[0].y == tuple(model.components_[ordered(found)[0]].tolist())
         assert chart.series[0].x == tuple(positions(names).at)  # type: ignore[union-attr]
     if kind == "bars":
         ((_, rows), _) = bars(found)
         order = [names.index(row.name) for row in rows]
-        assert order == list(np.argsort(-model.components_[0], kind="stable"))[: len(order)]
+        assert order == list(np.argsort(-model.components_[ordered(found)[0]], kind="stable"))[: len(order)]
 
 
 def test_features_on_an_axis() -> None:
@@ -418,10 +419,11 @@ def test_pictures_hold_the_numbers() -> None:
     Z = model.fit_transform(X)
     found = inputs_of(model, table, Z)
     ((_, shown),) = pictures(found)
-    V = model.components_[0].reshape(2, 3)
+    first, second = ordered(found)
+    V = model.components_[first].reshape(2, 3)
     assert decoded(shown[0].address) == pytest.approx(255 * V / V.max(), abs=0.5001)
-    top = np.quantile(Z[:, 1], 0.995)
-    expected = np.minimum(255 * Z[:, 1].reshape(3, 4) / top, 255)
+    top = np.quantile(Z[:, second], 0.995)
+    expected = np.minimum(255 * Z[:, second].reshape(3, 4) / top, 255)
     assert decoded(maps(found)[1].address) == pytest.approx(expected, abs=0.5001)
     assert maps(replace(found, table=replace(table, grid=(5, 5)))) == []
     assert not decoded(picture(np.zeros(4), (2, 2))).any()
@@ -445,15 +447,65 @@ def test_large_maps_are_averaged() -> None:
 
 
 def test_only_components_that_matter_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit those that contribute most are drawn, in their order, and the page counts the others."""
+    """Beyond the limit those that explain most are drawn, the largest first, and the page counts the others."""
     monkeypatch.setattr("dspnmf.report.fit_components.MAX_DRAWN", 2)
     X = np.random.default_rng(0).random((20, 5))
     model = NMF(4, random_state=0)
     table, Z = named(X), model.fit_transform(X)
     found = inputs_of(model, table, Z)
-    most = sorted(np.argsort(-contributions(found.fit))[:2] + 1)
-    assert [name for name, _ in bars(found)] == [f"Component {a}" for a in most]
-    assert "The 2 components that contribute least are not drawn." in fit_report(model, table, Z)
+    shares = metrics.explained_share(X, Z, model.components_)
+    most = np.argsort(-shares)[:2]
+    assert [name for name, _ in bars(found)] == [f"Component {a + 1}, {percent(shares[a])}" for a in most]
+    assert "The 2 components that explain least are not drawn." in fit_report(model, table, Z)
+
+
+def test_explained_shares_are_those_of_squares(wined: Wine) -> None:
+    """What is explained is 1 less the square of the error, next to plain NMF's, and components add up to it."""
+    model, table, Z = wined
+    facts = fit_facts(model, table, Z)
+    for found in (facts, facts["baseline"]):
+        assert found["explained_share"] == pytest.approx(1 - found["reconstruction_error"] ** 2)
+        assert found["explained_similarities"] == pytest.approx(1 - found["structure_error"] ** 2)
+    assert sum(facts["component_shares"]) == pytest.approx(facts["explained_share"], rel=1e-6)
+    html = fit_report(model, table, Z, facts=facts)
+    for found in (facts, facts["baseline"]):
+        assert percent(found["explained_share"]) in html
+    assert "DSPNMF loses" not in html
+    assert "Theorem" not in html
+
+
+def test_empty_components_are_named(wine: np.ndarray) -> None:
+    """A component that no sample uses comes last, is called empty, and is named at the top of the page."""
+    model = NMF(3, random_state=0)
+    table, Z = named(wine), model.fit_transform(wine)
+    Z[:, 1] = 0
+    found = inputs_of(model, table, Z)
+    assert ordered(found)[-1] == 1
+    assert bars(found)[-1] == ("Component 2, empty", [])
+    assert "Empty: component 2 of 3." in fit_report(model, table, Z)
+
+
+def test_recall_of_all_neighbours_is_not_reported() -> None:
+    """With ten samples, four neighbours are compared and not nine of nine, which every method keeps."""
+    X = np.random.default_rng(0).random((10, 6))
+    model = NMF(1, random_state=0)
+    Z = model.fit_transform(X)
+    facts = fit_facts(model, named(X), Z)
+    assert facts["neighbours"] == 4
+    assert facts["neighbour_recall"] == metrics.neighbour_recall(X, Z, 4) < 1
+    assert "with 4 neighbours; by chance, recall would be 0.444" in fit_report(model, named(X), Z)
+
+
+def test_decreases_are_those_the_stopping_rule_saw(wine: np.ndarray) -> None:
+    """No decrease drawn after the first that is below tol; one that the rule did not see is left out, and said so."""
+    for seed in range(3):
+        model = DSPNMF(3, random_state=seed)
+        Z = model.fit_transform(wine)
+        figure = convergence(inputs_of(model, named(wine), Z))
+        assert figure is not None
+        (decrease,) = figure.views[0].charts[1].series
+        assert all(y > model.tol for y in decrease.y[:-1])
+        assert decrease.y[-1] <= model.tol or any("not drawn" in sentence for sentence in figure.text)
 
 
 def test_columns_of_few_values_are_classes() -> None:

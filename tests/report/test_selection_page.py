@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import minmax_scale
+from sklearn.svm import SVC
 
 from browser import PHONE, WIDE, Browser, require_browser
 from dspnmf import DSPNMFCV
@@ -29,13 +31,45 @@ def search() -> Any:
 def test_all_candidates_are_told(search: Any) -> None:
     """The choice, every candidate with its score, and both figures are on the page; with labels the rank has none."""
     page = selection_report(search)
-    assert f"rank {search.n_components_} with alpha" in page
+    assert f"rank {search.n_components_} predicts held-out cells best" in page
+    assert f"alpha {search.alpha_:.4g} was chosen" in page
     for score in search.cv_results_["mean_test_score"]:
         assert f"<td>{score:.4f}</td>" in page
     assert 'id="ranks"' in page
     X, y = load_wine(return_X_y=True)
     labelled = DSPNMFCV([2], alphas=2, cv=2, random_state=0, tol=1e-2).fit(minmax_scale(X), y)
-    assert 'id="ranks"' not in selection_report(labelled)
+    page = selection_report(labelled, settings={"Data": "my wine.csv", "Scale": "minmax", "Label": "cultivar"})
+    assert 'id="ranks"' not in page
+    assert "KNeighborsClassifier(n_neighbors=3) has a mean accuracy of" in page
+    command = f"dspnmf fit &#39;my wine.csv&#39; --rank 2 --alpha {labelled.alpha_:.6g} --scale minmax --label cultivar"
+    assert f"{command} --out FOLDER" in page
+
+
+def made_up(scores: list[list[float]], best: int) -> Any:
+    """A search whose candidates have these scores (alphas x folds)."""
+    values = np.array(scores)
+    found = {f"split{fold}_test_score": values[:, fold] for fold in range(values.shape[1])}
+    found |= {"mean_test_score": values.mean(axis=1), "std_test_score": values.std(axis=1)}
+    found |= {"param_n_components": np.full(len(values), 3), "param_label_weight": np.zeros(len(values))}
+    found |= {"param_alpha": np.arange(len(values)) * 1.0, "params": [{}] * len(values)}
+    found |= {"rank_test_score": np.arange(len(values)), "stability": np.ones(len(values))}
+    return SimpleNamespace(
+        cv_results_=found, best_index_=best, best_score_=float(values[best].mean()), n_splits_=values.shape[1],
+        n_components_=3, alpha_=float(best), label_weight_=0.0, alphas_=np.arange(len(values)), rank_results_=None,
+        classifier=SVC(C=10), scoring=None, rule="best", normalize=True,
+    )  # fmt: skip
+
+
+def test_candidates_that_cannot_be_told_apart_are_said() -> None:
+    """One that is better in some folds and worse in others is no different; one that is always worse is."""
+    page = selection_report(made_up([[0.90, 0.96, 0.93], [0.5, 0.52, 0.51], [0.95, 0.92, 0.94]], 2))
+    assert "1 other candidate cannot be told apart from the choice" in page
+    assert "It is rank 3, alpha 0 (score 0.930)." in page
+    assert [cell in page for cell in ("<td>chosen</td>", "<td>no</td>", "<td>yes</td>")] == [True] * 3
+    assert "SVC(C=10) has a mean accuracy of 0.937" in page
+    assert "DSPNMF(n_components=3, alpha=2, normalize=True, random_state=0).fit(X)" in page
+    page = selection_report(made_up([[0.5, 0.52, 0.51], [0.95, 0.92, 0.94]], 1))
+    assert "All other candidates differ from it by more than chance" in page
 
 
 @pytest.mark.parametrize("width", [WIDE, PHONE])

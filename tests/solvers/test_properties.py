@@ -29,12 +29,15 @@ def matrices(draw: Any) -> Any:
     X=matrices(),
     k=st.integers(1, 6),
     alpha=st.sampled_from([0.0, 1e-3, 1.0, 1e3]),
+    penalty=st.sampled_from([0.0, 0.0, 1e-6, 1e-2, 1.0]),
+    l1_ratio=st.sampled_from([0.0, 0.5, 1.0]),
     solver=st.sampled_from(["newton-cg", "hals", "mm"]),
     seed=st.integers(0, 1000),
 )
-def test_fit(X: Any, k: int, alpha: float, solver: str, seed: int) -> None:
+def test_fit(X: Any, k: int, alpha: float, penalty: float, l1_ratio: float, solver: str, seed: int) -> None:
     """Shapes, precision, signs, finiteness and descent hold for any data and parameters."""
-    model = DSPNMF(k, alpha=alpha, solver=solver, max_iter=12, tol=0, random_state=seed)
+    penalties = {"alpha_W": penalty, "l1_ratio": l1_ratio}
+    model = DSPNMF(k, alpha=alpha, solver=solver, max_iter=12, tol=0, random_state=seed, **penalties)
     Z = model.fit_transform(X)
     assert Z.shape == (X.shape[0], k)
     assert model.components_.shape == (k, X.shape[1])
@@ -44,7 +47,7 @@ def test_fit(X: Any, k: int, alpha: float, solver: str, seed: int) -> None:
     assert (model.components_ >= 0).all()
     assert np.isfinite(model.components_).all()
     dense = (X.toarray() if sparse.issparse(X) else X).astype(np.float64)
-    scale = np.sum(dense**2) + alpha * np.sum((dense.T @ dense) ** 2)
+    scale = np.sum(dense**2) + alpha * np.sum((dense.T @ dense) ** 2) + penalty * model.objective_history_[0]
     rise = np.diff(model.objective_history_).max()
     assert rise <= (1e-12 if X.dtype == np.float64 else 1e-6) * scale
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from scipy import sparse
 
 from dspnmf.backends.chunk_facts import ChunkFacts, ordinary_unit
 from dspnmf.backends.protocol import Backend, Capability
@@ -76,8 +77,13 @@ class BaseData:
         """Itself: X stands still."""
         return self, "X"
 
+    def with_ones(self, scale: float) -> Self:
+        """X with a column of `scale`."""
+        wide: Self = self.widened("ones", sparse.csr_array(np.full((self.shape[0], 1), scale, self.dtype)))
+        return wide
+
     widened = with_unit_rows = _refusal("features")
-    without_features = on_host = _refusal("graphs")
+    without_features = on_host = with_averaged_rows = _refusal("graphs")
     column_means = _refusal("missing")
     some_rows = _refusal("batches")
     singular_vectors = _refusal("svd")

@@ -47,12 +47,13 @@ class DaskData(BaseData):
     def __init__(self, X: da.Array, method: str) -> None:
         super().__init__(X, X.shape, np.dtype(X.dtype), DaskBackend(), math.nan)
         self.method = method  # the estimator's name, for messages
+        self.chunks = X  # X and the columns it was widened by
         self.lasting = True  # whether X can be computed from its graph alone, as far as known
 
     @cached_property
     def executor(self) -> partition.LocalExecutor:
         """What applies commands to the chunks, and keeps states."""
-        X = self.blocks["X"]
+        X = self.chunks
         spans = list(itertools.pairwise(itertools.accumulate(X.chunks[0], initial=0)))
         blocks, client = X.to_delayed().ravel().tolist(), client_of(X)
         if client is None:
@@ -69,7 +70,8 @@ class DaskData(BaseData):
         m, value = self.shape[1], 0.0
         width = max(1, _STRIPE[sparse.issparse(self.blocks["X"]._meta)] // m)
         for lo in range(0, m, width):
-            stripe = partial(partition.gram_stripe, lo=lo, hi=min(lo + width, m), unit=(scale / self.unit) ** 2)
+            hi, unit = min(lo + width, m), (scale / self.unit) ** 2
+            stripe = partial(partition.gram_stripe, width=m, lo=lo, hi=hi, unit=unit)
             value += norms.stripe_norm2(self.executor.apply(stripe)[1][0])
         return value
 
@@ -78,6 +80,18 @@ class DaskData(BaseData):
         if operators:
             self._refuse("operators")
         return DaskRows(self, k, scale / self.unit)
+
+    def with_ones(self, scale: float) -> DaskData:
+        """X with a column of ones, chunk by chunk."""
+        data, X = DaskData(self.blocks["X"], self.method), self.blocks["X"]
+        one = self.dtype.type(scale / self.unit)
+        data.blocks["ones"] = da.full((self.shape[0], 1), one, chunks=(X.chunks[0], 1))
+        meta = partition.with_column(partition.as_block(X._meta), one)
+        data.chunks = X.map_blocks(
+            partition.with_column, one, dtype=X.dtype, chunks=(X.chunks[0], (self.shape[1] + 1,)), meta=meta
+        )
+        data.unit, data.facts, data.largest = self.unit, self.facts, self.largest
+        return data
 
     def _divided(self, unit: float) -> DaskData:
         data = DaskData(self.blocks["X"] / self.dtype.type(unit), self.method)
@@ -99,7 +113,7 @@ class DaskRows(Rows):
     small: Small = HOST
 
     def __init__(self, data: DaskData, k: int, scale: float) -> None:
-        self.data, self.shape, self.dtype = data, data.shape, data.dtype
+        self.data, self.shape, self.dtype = data, (data.shape[0], int(data.chunks.shape[1])), data.dtype
         self.k, self.scale = k, scale
         self.product_cost = 2.0 * data.facts.stored * k
         self.sweep_cost = 2.0 * self.shape[0] * k**2
@@ -238,7 +252,7 @@ class DaskBackend(MemoryBackend):
 
     def codes(self, codes: DaskCodes) -> da.Array:
         """A Dask array with the row chunks of X: made of these where they last, otherwise of codes in this process."""
-        data, X = codes.rows.data, codes.rows.data.blocks["X"]
+        data, X = codes.rows.data, codes.rows.data.chunks
         meta, chunks = np.empty((0, 0), data.dtype), (X.chunks[0], (codes.rows.k,))
         if codes.states is None and (data.lasting or data.shape[0] * codes.rows.k * data.dtype.itemsize > _KEPT):
             small = dask.delayed((codes.updates, data.method), traverse=False)

@@ -20,6 +20,7 @@ import dask
 import dask.multiprocessing
 import numpy as np
 from dask.delayed import Delayed
+from scipy import sparse
 
 from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike, Matrix
@@ -82,14 +83,24 @@ def as_block(X: ArrayLike) -> Matrix:
     return X
 
 
+def with_column(X: ArrayLike, value: float) -> Matrix:
+    """A chunk with one more column, of a number."""
+    X = as_block(X)
+    column = np.full((X.shape[0], 1), value, X.dtype)
+    return sparse.csr_array(sparse.hstack([X, column], format="csr")) if sparse.issparse(X) else np.hstack([X, column])
+
+
 def facts(X: ArrayLike, span: Span, state: State) -> tuple[State, Addends]:
     """`ChunkFacts`, with row numbers of all of X."""
     return state, (ChunkFacts.of(as_block(X), span[0]),)
 
 
-def gram_stripe(X: ArrayLike, span: Span, state: State, *, lo: int, hi: int, unit: float) -> tuple[State, Addends]:
-    """Columns of X'X."""
-    return state, (norms.gram_stripe(as_block(X), lo, hi, unit),)
+def gram_stripe(
+    X: ArrayLike, span: Span, state: State, *, width: int, lo: int, hi: int, unit: float
+) -> tuple[State, Addends]:
+    """Columns of X'X, without what stands behind the first `width` columns of a chunk."""
+    block = as_block(X)
+    return state, (norms.gram_stripe(block if block.shape[1] == width else block[:, :width], lo, hi, unit),)
 
 
 def apply(

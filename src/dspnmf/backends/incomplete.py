@@ -30,6 +30,7 @@ from dspnmf.backends.memory import MemoryData
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.protocol import Backend
 from dspnmf.backends.row_model import BlockNorms, Completion, Operator, RowModel, Ties
+from dspnmf.backends.small_arrays import with_rows
 
 SIMILARITIES = "similarities"  # the block that holds X a second time
 _BLOCK = 2**18  # cells completed at once
@@ -103,9 +104,10 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
         """
         if completion is None:
             return super().solve(model, ties)
-        adopt, fetch = self.small.adopt, self.small.fetch
-        Vt, own = adopt(completion.Vt), adopt(completion.weight * completion.Vt)
-        goal, filled = adopt(model.M) - own, Vt * self.scale
+        adopt, fetch, of_X = self.small.adopt, self.small.fetch, slice(len(completion.Vt))
+        Vt, M = adopt(completion.Vt), adopt(model.M)
+        own = with_rows(M, of_X, completion.weight * Vt)
+        goal, filled = M[of_X] - own[of_X], Vt * self.scale
         self._cells.fill(completion.column_means)
         codes, last = self._new_codes_of_a_goal(model.S, own, goal, filled), np.inf
         for _ in range(_GOALS - 1 if fetch([abs(goal).max()])[0] > 0 else 0):
@@ -150,6 +152,10 @@ class DataWithMissingCells(MemoryData if TYPE_CHECKING else object):  # type: ig
 
     def with_unit_rows(self, scale: float) -> NoReturn:
         """Refused: only complete rows have a length."""
+        raise ValueError(_validation.INCOMPLETE_ROWS)
+
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> NoReturn:
+        """Refused: neighbours are searched among complete rows."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 
     def on_host(self) -> NoReturn:

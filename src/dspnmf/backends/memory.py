@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_array
 
 from dspnmf import _validation
 from dspnmf._threads import team
-from dspnmf._typing import Array, ArrayLike, Codes, Matrix
+from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Sparse
 from dspnmf.backends import norms
+from dspnmf.backends.averaging import averaged
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.file_slabs import unmapped
@@ -32,6 +33,8 @@ from dspnmf.backends.row_model import Operator
 
 class MemoryData(BaseData):
     """A checked X in memory, and columns it was widened by."""
+
+    _both: Array | None = None  # an array whose halves are X and its averaged rows
 
     def __init__(self, X: Matrix, backend: Backend, largest: float) -> None:
         super().__init__(X, X.shape, X.dtype, backend, largest)
@@ -60,6 +63,8 @@ class MemoryData(BaseData):
         parts = list(self.blocks.values())
         if len(parts) == 1:
             return parts[0]
+        if self._both is not None and len(parts) == 2:
+            return self._both
         if sparse.issparse(parts[0]):
             return sparse.csr_array(sparse.hstack(parts, format="csr"))
         return np.hstack([part.toarray() if sparse.issparse(part) else part for part in parts])
@@ -71,6 +76,17 @@ class MemoryData(BaseData):
     def with_unit_rows(self, scale: float) -> Self:
         """X with its rows at unit length."""
         return self._with_block("unit rows", unit_rows(self.blocks["X"], scale / self.unit))
+
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> Self:
+        """X with its averaged rows; where they are dense, as halves of one array, which `rows` then take as it is."""
+        X, m = self.blocks["X"], self.shape[1]
+        if sparse.issparse(X) or len(self.blocks) > 1:
+            return self._with_block("averaged rows", averaged(X, R, steps, own))
+        both = np.empty((self.shape[0], 2 * m), X.dtype)
+        both[:, :m] = X
+        wide = self._with_block("averaged rows", averaged(X, R, steps, own, both[:, m:]))
+        wide.blocks["X"], wide._both = both[:, :m], both
+        return wide
 
     def without_features(self) -> MemoryData:
         """One empty column in place of X."""

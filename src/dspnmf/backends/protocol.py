@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray
+from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray, Sparse
 from dspnmf.backends.row_model import Block, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
 from dspnmf.backends.small_arrays import Small
 
@@ -227,8 +227,14 @@ class Data(Protocol):
     def widened(self, name: str, columns: Matrix) -> Data:
         """X with further columns (of the host), a block of that name (capability "features")."""
 
+    def with_ones(self, scale: float) -> Data:
+        """X with a column that is 1 in the unit `scale` as block "ones": its sums are those of the codes."""
+
     def with_unit_rows(self, scale: float) -> Data:
         """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
+
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> Data:
+        """X with ``(1 - own) R^steps X + own X`` as block "averaged rows" (capability "graphs"); R is of the host."""
 
     def without_features(self) -> Data:
         """One empty column in place of X, for methods that look at graphs only (capability "graphs")."""

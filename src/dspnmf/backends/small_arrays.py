@@ -120,7 +120,7 @@ def zeros_like(A: SmallArray) -> SmallArray:
     return np.zeros_like(A) if isinstance(A, np.ndarray) else A.new_zeros(A.shape)
 
 
-def with_rows(A: SmallArray, rows: slice, part: SmallArray) -> SmallArray:
+def with_rows(A: SmallArray, rows: slice, part: SmallArray | float) -> SmallArray:
     """A copy of A in which `part` stands in place of some rows."""
     copy = A.copy() if isinstance(A, np.ndarray) else A.clone()
     copy[rows] = part

@@ -20,6 +20,7 @@ from dspnmf.estimators.base import Factorization, Problem
 from dspnmf.estimators.checkpoint import Run, checked_codes_path, delivered
 from dspnmf.estimators.transform_state import TrainingRows, TransformState
 from dspnmf.objective.state import State
+from dspnmf.objective.terms import Reconstruction
 from dspnmf.stability import stability
 
 
@@ -80,7 +81,9 @@ class ComponentFactorization(Factorization):
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         """That of the term "reconstruction"."""
-        return {"reconstruction_err_": float(np.sqrt(values["reconstruction"])) * problem.scale}
+        term = problem.objective.terms["reconstruction"]
+        rest = float(term.rest(s)) if isinstance(term, Reconstruction) else 0.0
+        return {"reconstruction_err_": float(np.sqrt(max(values["reconstruction"] - rest, 0.0))) * problem.scale}
 
     def augmented(self, data: Data) -> Data:
         """X with the further features the fit had, for transform."""
@@ -137,6 +140,8 @@ class ComponentFactorization(Factorization):
                 }
             ),
         }
+        if "alpha" in problem.details:
+            learned["alpha_"] = float(problem.details["alpha"])
         if (labels := problem.details.get("labels")) is not None:  # B for codes in the user's unit
             B = run.state.Vt[problem.data.block("labels").columns].T / np.where(unit > 0, unit, 1.0)[:, None]
             learned |= {"classes_": labels.classes, "label_components_": B}

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dspnmf import _validation, graphs
-from dspnmf._typing import ArrayLike, Sparse
-from dspnmf._validation import MATRIX, either, number, one_of, whole
+from dspnmf._typing import Array, ArrayLike, Sparse
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, MATRIX, either, number, one_of, whole
 from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import Problem
@@ -18,9 +18,17 @@ from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.labels import Labels
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import BatchLearner
-from dspnmf.objective.objective import Objective, Term
+from dspnmf.estimators.structure_weight import ALPHA, structure_weight
+from dspnmf.estimators.transform_state import TrainingRows
+from dspnmf.objective.objective import Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstruction
+
+SIMILARITIES = ("gram", "diffused", "cosine", "knn", "self-tuned")
+_AVERAGED = 2**24  # numbers of averaged rows that are dense at once
+_NEIGHBOURS, _DIFFUSED_NEIGHBOURS = 5, 10
+_OWN = 0.2  # share of a row itself in its diffused row: keeps near rows apart within a cluster
+_UNITLESS = ("cosine", "knn", "self-tuned", "")  # similarities that do not change with the unit of X
 
 
 @dataclass(eq=False, repr=False)
@@ -37,9 +45,12 @@ class DSPNMF(BatchLearner):
     ----------
     n_components : int, default=10
         Rank k.
-    alpha : float, default=1.0
-        Weight of the structure term; the paper's is 1, 0 is plain NMF. Its effect depends on the unit of X: scaling X
-        by s has the effect of scaling alpha by s^2, so scale the data (the paper: min-max to [0, 1]) before comparing.
+    alpha : float or "auto", default=1.0
+        Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
+        on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
+        min-max to [0, 1]) before comparing. "auto" depends on neither: it is 100 times the weight at which both terms
+        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, as far as the first batch
+        tells). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
         it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).
@@ -50,18 +61,31 @@ class DSPNMF(BatchLearner):
         not in memory.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
         Start; "custom" takes W and H of `fit_transform`.
-    similarity : {"gram", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), default="gram"
-        What the codes are to preserve: XX' (the paper), the cosines of the rows (still no n x n matrix), a graph of
+    similarity : {"gram", "diffused", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), \
+default="gram"
+        What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
+        clusters of any shape; see Notes), the cosines of the rows (none of these makes an n x n matrix), a graph of
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
-        `transform` is defined for the first three.
-    n_neighbors : int, default=5
-        Neighbours of ``similarity="knn"``.
+        `transform` is defined for the first four ("self-tuned" and matrices say nothing of new rows).
+    n_neighbors : int or "auto", default="auto"
+        Neighbours of "diffused" ("auto": 10) and "knn" ("auto": 5).
+    diffusion_steps : int, default=32
+        Steps of "diffused": how far rows are averaged.
+    mutual : bool, default=True
+        Whether "diffused" averages over mutual neighbours only (each among the other's `n_neighbors`).
     missing : {"error", "mask"}, default="error"
         What NaN in X means: an error, or a missing cell that carries no weight (dense X, or NaN stored in a sparse
         one; see Notes). `inverse_transform` of the codes imputes.
     label_weight : float, default=0.0
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
+    alpha_W, alpha_H : float, default=0.0 and "same"
+        Weights of penalties on codes and on components, with scikit-learn's meaning and units: `objective_` gains
+        ``2 alpha_W l1_ratio m ||U||_1 + alpha_W (1 - l1_ratio) m ||U||^2``, and the same of V with `alpha_H` and the
+        number of samples n in place of the number of features m; "same" is `alpha_W`. `transform` counts with that of
+        the codes. An L1 penalty on codes adds a column of ones to X, which copies an X in memory.
+    l1_ratio : float, default=0.0
+        Share of L1 (sparse codes and components) in these, from 0 to 1; the rest is L2.
     n_init : int, default=1
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
@@ -94,7 +118,9 @@ class DSPNMF(BatchLearner):
     reconstruction_err_ : float
         ``||X - UV||`` (Frobenius).
     structure_err_ : float
-        ``||XX' - lam UU'||`` (Frobenius).
+        ``||XX' - lam UU'||`` (Frobenius); of the similarities that were asked for.
+    alpha_ : float
+        The weight of the structure term: alpha, or what "auto" came to.
     n_iter_ : int
         Iterations of the best start; after a later `partial_fit` those of its batch.
     n_samples_seen_ : int
@@ -110,6 +136,13 @@ class DSPNMF(BatchLearner):
 
     Notes
     -----
+    ``similarity="diffused"`` preserves ``Xd Xd'``, ``Xd = 0.8 R^diffusion_steps X + 0.2 X``: in a step, R averages
+    every row with its neighbours (`dspnmf.graphs.diffusion`), so rows that a chain of neighbours joins become alike.
+    The share of 0.2 keeps near rows apart. Xd is held next to X and makes an iteration twice as long; of sparse X it
+    fills in, and what would take half of the machine's memory is refused. The Xd of a new row is interpolated from
+    those of its `n_neighbors` nearest training rows, by ``1 / distance^2``: a row that equals a training row gets that
+    row's, so `transform` gives the codes of the fit again. The model keeps X for this.
+
     With missing cells, ``||X - UV||^2`` counts the known cells only, and XX' is that of the completed rows: missing
     cells are those of UV, first those of the column means. The completed rows whose similarities are preserved are
     renewed after iterations 1, 2, 4, 8, ...; between two of these the objective never rises (with alpha = 0: never).
@@ -137,10 +170,12 @@ class DSPNMF(BatchLearner):
     True
     """
 
-    alpha: float = parameter(1.0, number(0))
+    alpha: float | str = parameter(1.0, ALPHA)
     lam: float = parameter(1.0, number(0, strict=True))
-    similarity: str | Sparse = parameter("gram", either(one_of("gram", "cosine", "knn", "self-tuned"), MATRIX))
-    n_neighbors: int = parameter(5, whole(1))
+    similarity: str | Sparse = parameter("gram", either(one_of(*SIMILARITIES), MATRIX))
+    n_neighbors: int | str = parameter("auto", AUTO_OR_COUNT)
+    diffusion_steps: int = parameter(32, whole(1))
+    mutual: bool = parameter(True, FLAG)
     label_weight: float = parameter(0.0, number(0))
 
     def _needs(self) -> dict[Capability, str]:
@@ -148,6 +183,8 @@ class DSPNMF(BatchLearner):
         if kind != "gram":
             shown = repr(kind) if kind else "a matrix"
             needs["features" if kind == "cosine" else "graphs"] = f"similarity={shown}"
+        if kind == "diffused":
+            needs["features"] = f"similarity={shown}"
         if self.label_weight > 0:
             needs["features"] = f"label_weight={self.label_weight!r}"
         return needs
@@ -157,34 +194,42 @@ class DSPNMF(BatchLearner):
         kind, root = _kind(self.similarity), float(np.sqrt(self.lam))
         operators: list[Operator] = []
         similar = "X"
-        if kind == "gram" and self.alpha > 0:
+        if kind == "gram" and self.alpha != 0:
             data, similar = data.with_similarity_block()
         elif kind == "cosine":
             data, similar = data.with_unit_rows(scale), "unit rows"
+        elif kind == "diffused":
+            R = graphs.diffusion(data.on_host(), _neighbours(kind, self.n_neighbors), self.mutual)
+            data, similar = data.with_averaged_rows(R, self.diffusion_steps, _OWN), "averaged rows"
         elif kind != "gram":
             operators = [self._graph(data)]
         labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
         if labels.known.any():
             data = data.widened("labels", labels.one_hot(scale, data.dtype))
-        terms: dict[str, Term] = {"reconstruction": Reconstruction(data.norm2(scale), data.block())}
+        data, area = self.with_penalized_sums(data, scale), scale * scale
+        if kind in _UNITLESS:  # similarities, and with them the codes, have no unit
+            unit, weight, code = 1.0, area, 1.0 / root
+        else:  # similarities are squares of X's unit, and so are the codes'
+            unit, weight, code = area, 1.0, scale / root
+        penalties = self.solver_penalties(*data.shape, code, scale, weight)
+        reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))
+        structure: Term
         if operators:
-            terms["structure"] = GraphSimilarity(float(operators[0].off.power(2).sum()))
+            structure = GraphSimilarity(float(operators[0].off.power(2).sum()))
         else:
-            terms["structure"] = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
-        if kind == "gram":  # similarities are squares of X's unit, and so are the codes'
-            weights, unit, code = {"reconstruction": 1.0, "structure": self.alpha * scale * scale}, scale * scale, scale
-        else:  # similarities, and with them the codes, have no unit
-            weights, unit, code = {"reconstruction": scale * scale, "structure": float(self.alpha)}, 1.0, 1.0
+            structure = GramSimilarity(data.gram_norm2(scale, similar), data.block(similar))
+        parts: dict[str, Term] = {"reconstruction": reconstruction, "structure": structure}
+        alpha = structure_weight(self.alpha, unit, parts, {"reconstruction": weight})
+        terms = {"reconstruction": (parts["reconstruction"], weight), "structure": (structure, alpha)}
         if labels.known.any():
-            terms["labels"] = labels.term(data.block("labels"), len(operators))
-            weights["labels"] = float(self.label_weight) / unit
+            terms["labels"] = labels.term(data.block("labels"), len(operators)), float(self.label_weight) / unit
             operators.append(labels.mask())
-        _validation.check_weights_finite(self, "alpha", np.array(list(weights.values())))
-        largest = max(weights.values())
-        objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
+        _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
+        objective, largest = penalties.objective(terms, data)
         rows = data.rows(self.n_components, scale, operators)
-        details = {"similar": similar, "labels": labels if labels.known.any() else None}
-        return Problem(data, rows, objective, float(largest) * unit, code / root, details=details)
+        alpha = alpha / unit if self.alpha == "auto" else float(self.alpha)
+        details = {"similar": similar, "labels": labels if labels.known.any() else None, "alpha": alpha}
+        return Problem(data, rows, objective, largest * unit, code, details=details)
 
     @property
     def _preserves_gram(self) -> bool:
@@ -199,13 +244,14 @@ class DSPNMF(BatchLearner):
             A = graphs.check_graph(self.similarity, data.shape[0], name="similarity", signed=True)
         else:
             X = data.on_host()
-            A = graphs.knn(X, self.n_neighbors) if kind == "knn" else graphs.self_tuned(X)
+            A = graphs.knn(X, _neighbours(kind, self.n_neighbors)) if kind == "knn" else graphs.self_tuned(X)
         return Operator(A, np.zeros(data.shape[0]))
 
     def augmented(self, data: Data) -> Data:
         """With rows of unit length, where cosines are preserved."""
         state = self._transform_state
-        return data.with_unit_rows(state.scale) if _kind(state.parameters["similarity"]) == "cosine" else data
+        cosine = _kind(state.parameters["similarity"]) == "cosine"
+        return super().augmented(data.with_unit_rows(state.scale) if cosine else data)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         data, similar = problem.data, problem.details["similar"]
@@ -213,26 +259,50 @@ class DSPNMF(BatchLearner):
         M = model.M[data.block().columns]
         if similar == "unit rows":
             M = np.vstack([M, model.M[data.block(similar).columns]])
-        elif similar != "X":  # similarities of a second X: of a new row, both are the same
+        elif similar not in ("X", "averaged rows"):  # similarities of a second X: of a new row, both are the same
             M = M + model.M[data.block(similar).columns]
+        if self.sums_are_penalized(vars(self)):
+            M = np.vstack([M, model.M[data.block("ones").columns]])
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
+        if similar == "averaged rows":  # of a new row: those of its neighbours
+            kept["training"] = TrainingRows(self._averages(problem, model.M), data.on_host().copy())
         if model.pulls:
             weight = 2 * problem.objective.weights["structure"]
             kept["training"] = self._training_rows(problem, run, weight=weight)
         return kept
 
+    def _averages(self, problem: Problem, M: Array) -> Array:
+        """What their averaged rows pull the codes of training rows to, n x k."""
+        data, rows = problem.data, problem.rows
+        M = M[data.block("averaged rows").columns] / rows.scale
+        some = np.array_split(np.arange(rows.shape[0]), 1 + rows.shape[0] * len(M) // _AVERAGED)
+        pulls = [data.some_rows(part, "averaged rows") @ M for part in some]
+        return np.maximum(np.concatenate(pulls), 0.0).astype(rows.dtype)
+
     def _ties(self, data: Data) -> Ties | None:
         state = self._transform_state
         if state.training is None:
             return None
-        _validation.check_ties(self, "similarity", state.parameters["similarity"], ("gram", "cosine", "knn"))
-        neighbours = graphs.neighbours_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
+        kind = _kind(state.parameters["similarity"])
+        count = _neighbours(kind, state.parameters["n_neighbors"])
+        if kind == "diffused":
+            near = graphs.interpolation_in(data.on_host(), state.training.data, count)
+            return self._pulled(near, data.dtype)
+        _validation.check_ties(self, "similarity", state.parameters["similarity"], SIMILARITIES[:4])
+        neighbours = graphs.neighbours_in(data.on_host(), state.training.data, count)
         return self._pulled(neighbours, data.dtype)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
-        unit = problem.scale * problem.scale if _kind(self.similarity) == "gram" else 1.0
+        unit = 1.0 if _kind(self.similarity) in _UNITLESS else problem.scale * problem.scale
         error = float(np.sqrt(max(values["structure"], 0.0))) * unit
         return {**super()._errors(values, problem, s), "structure_err_": error}
+
+
+def _neighbours(kind: str, n_neighbors: int | str) -> int:
+    """The neighbours of a graph."""
+    if not isinstance(n_neighbors, str):
+        return int(n_neighbors)
+    return _DIFFUSED_NEIGHBOURS if kind == "diffused" else _NEIGHBOURS
 
 
 def _kind(similarity: str | Sparse) -> str:

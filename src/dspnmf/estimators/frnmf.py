@@ -18,6 +18,7 @@ from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, Start
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.structure_weight import ALPHA, structure_weight
 from dspnmf.estimators.transform_state import TransformState
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
@@ -68,8 +69,8 @@ class FRNMF(ComponentFactorization):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Weight of the feature similarities.
+    alpha : float or "auto", default=1.0
+        Weight of the feature similarities; "auto" as in `DSPNMF`.
     lam : float, default=1.0
         Their unit, as in `DSPNMF`.
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
@@ -80,7 +81,7 @@ class FRNMF(ComponentFactorization):
 
     Attributes
     ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_, alpha_
         As in `DSPNMF`.
 
     Notes
@@ -101,7 +102,7 @@ class FRNMF(ComponentFactorization):
     (178, 3)
     """
 
-    alpha: float = parameter(1.0, number(0))
+    alpha: float | str = parameter(1.0, ALPHA)
     lam: float = parameter(1.0, number(0, strict=True))
     solver: str = parameter("auto", SOLVER)
     init: str = parameter("random", INIT)
@@ -119,12 +120,15 @@ class FRNMF(ComponentFactorization):
             "reconstruction": Reconstruction(turned.norm2(scale)),
             "structure": GramSimilarity(turned.gram_norm2(scale)),
         }
-        weights = [1.0, self.alpha * scale * scale]
+        structure = structure_weight(self.alpha, scale * scale, terms, {"reconstruction": 1.0})
+        weights = [1.0, structure]
         _validation.check_weights_finite(self, "alpha", np.array(weights))
         scaled = {name: float(weight / max(weights)) for name, weight in zip(terms, weights, strict=True)}
         rows, unit = turned.rows(self.n_components, scale), float(max(weights)) * scale * scale
         code = scale / float(np.sqrt(self.lam))
-        return Problem(turned, rows, Objective(terms, scaled), unit, code, details={"samples": data})
+        alpha = structure / (scale * scale) if self.alpha == "auto" else float(self.alpha)
+        details = {"samples": data, "alpha": alpha}
+        return Problem(turned, rows, Objective(terms, scaled), unit, code, details=details)
 
     def _checked_start(self, given: Start, data: Data) -> Start:
         W, H = super()._checked_start(given, data)
@@ -150,7 +154,7 @@ class FRNMF(ComponentFactorization):
         X = problem.details["samples"].on_host()
         if sparse.issparse(X):
             raise ValueError(_validation.DENSE_ONLY)
-        alpha = self.alpha * problem.scale * problem.scale
+        alpha = problem.details["alpha"] * problem.scale * problem.scale
         return AuthorsRule(X.astype(np.float64) / problem.rows.scale, alpha, self._rule_lam(problem))
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
@@ -162,7 +166,8 @@ class FRNMF(ComponentFactorization):
             size = 1 / np.where(length > 0, length, 1.0)
         components, unit = (Vt * size).T.astype(problem.rows.dtype), problem.scale / size
         state = TransformState(self.get_params(deep=False), problem.scale, unit, Vt.T @ Vt, Vt)
-        return {"components_": np.ascontiguousarray(components), "_transform_state": state}
+        alpha = problem.details["alpha"]
+        return {"components_": np.ascontiguousarray(components), "alpha_": alpha, "_transform_state": state}
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         return {"structure_err_": float(np.sqrt(max(values["structure"], 0.0))) * problem.scale * problem.scale}

@@ -19,6 +19,7 @@ from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.graph_factorization import GRAPH_SOLVER
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.structure_weight import ALPHA, structure_weight
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GraphSimilarity, Reconstruction, Ridge
@@ -34,8 +35,9 @@ class NSNMF(ComponentFactorization):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Weight of the structure (1 in the paper); 0 leaves plain NMF with a ridge.
+    alpha : float or "auto", default=1.0
+        Weight of the structure (1 in the paper); 0 leaves plain NMF with a ridge; "auto": as in `DSPNMF`, here 100
+        times ``reconstruction_weight ||X||^2 / ||A||^2``.
     reconstruction_weight : float, default=1.0
         Weight of the reconstruction, > 0 (the paper's alpha).
     gamma : float, default=0.1
@@ -49,7 +51,7 @@ class NSNMF(ComponentFactorization):
 
     Attributes
     ----------
-    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_
+    components_, objective_, objective_history_, reconstruction_err_, n_iter_, n_components_, alpha_
         As in `DSPNMF`.
 
     Notes
@@ -71,7 +73,7 @@ class NSNMF(ComponentFactorization):
     (178, 3)
     """
 
-    alpha: float = parameter(1.0, number(0))
+    alpha: float | str = parameter(1.0, ALPHA)
     reconstruction_weight: float = parameter(1.0, number(0, strict=True))
     gamma: float = parameter(0.1, number(0))
     graph: str | Sparse = parameter("tree", either(one_of("tree"), MATRIX))
@@ -99,10 +101,14 @@ class NSNMF(ComponentFactorization):
             "structure": GraphSimilarity(float(A.power(2).sum())),
             "ridge": Ridge(),
         }
-        weights = np.array([self.reconstruction_weight * scale * scale, self.alpha, self.gamma], dtype=np.float64)
+        reconstruction = float(self.reconstruction_weight) * scale * scale
+        alpha = structure_weight(self.alpha, 1.0, terms, {"reconstruction": reconstruction})
+        weights = np.array([reconstruction, alpha, self.gamma], dtype=np.float64)
         scaled = dict(zip(terms, map(float, weights / weights.max()), strict=True))
         unit = float(weights.max())
-        return Problem(data, rows, Objective(terms, scaled), unit, 1.0, details={"edge_length": edge_length})
+        return Problem(
+            data, rows, Objective(terms, scaled), unit, 1.0, details={"edge_length": edge_length, "alpha": alpha}
+        )
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]

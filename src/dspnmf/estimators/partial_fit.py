@@ -9,7 +9,7 @@ P, Q and ||X||^2 are multiplied by f before a batch is added: a row that is j ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -27,10 +27,11 @@ from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_
 from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
-from dspnmf.objective.terms import GramSimilarity, Reconstruction
+from dspnmf.objective.terms import GramSimilarity, Lasso, Reconstruction, Ridge
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, iterate
@@ -41,8 +42,8 @@ _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 
 
 @dataclass(eq=False, repr=False)
-class BatchLearner(ComponentFactorization):
-    """A factorization that can be fitted batch by batch."""
+class BatchLearner(Penalized, ComponentFactorization):
+    """A factorization with penalties that can be fitted batch by batch."""
 
     missing: str = parameter("error", one_of("error", "mask"))
     solver: str = parameter("auto", SOLVER)
@@ -59,7 +60,9 @@ class BatchLearner(ComponentFactorization):
         "missing": ("error",),
         "label_weight": (0,),
     }
-    _constant: ClassVar[tuple[str, ...]] = ("n_components", "alpha", "lam", "similarity")
+    _constant: ClassVar[tuple[str, ...]] = (
+        "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio"
+    )  # fmt: skip
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike = None, W: ArrayLike = None, H: ArrayLike = None) -> Self:
         """Learn from one batch of rows, on top of all batches before it; nothing of the rows themselves is kept.
@@ -171,25 +174,42 @@ class BatchLearner(ComponentFactorization):
         f, scale = float(self.forget_factor), self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
+        before, change = self._reweighted(before, mass)
         wide = self.augmented(data)
         batch = wide.rows(len(before.Q), scale)
         adopt = batch.small.adopt
         s = State(adopt(before.Vt), adopt(f * before.P), adopt(f * before.Q))
         with team():
-            objective = self._objective_so_far(wide, before, norm2)
+            objective = self._objective_so_far(wide, before, norm2, mass)
             batch.begin(batch.solve(objective.model(s)))
             rows = cast(Rows, RowsWithHistory(batch, s.P, s.Q, self.n_samples_seen_))  # all that hals asks of rows
-            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass))
+            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar))
         s = s.on_host(batch.small)
-        details = {"mass": mass, "labels": None, "similar": _similar(wide, batch.shape[1])}
+        details: dict[str, Any] = {"mass": mass, "labels": None, "similar": self._similar}
+        if hasattr(self, "alpha_"):
+            details["alpha"] = self.alpha_ * change
         problem = Problem(wide, rows, objective, 1.0, before.code, details=details)
-        error2 = max(float(objective.terms["reconstruction"].value(s)), 0.0)
+        reconstruction = objective.terms["reconstruction"]
+        assert isinstance(reconstruction, Reconstruction)
+        error2 = max(float(reconstruction.error2(s)), 0.0)
         return {
             **self._learned(problem, Run(None, s, [], True)),
             "n_steps_": self.n_steps_ + 1,
             "n_iter_": iterations,
             "reconstruction_err_": float(np.sqrt(error2)) * scale,
         }
+
+    def _reweighted(self, before: BatchSums, mass: float) -> tuple[BatchSums, float]:
+        """The weights for as many rows as `mass` says, and what that of the structure is multiplied by.
+
+        Of similar rows, ``||X||^2`` grows as their number and ``||XX'||^2`` as its square: an automatic weight follows
+        the ratio of both without another look at earlier rows.
+        """
+        if getattr(self, "alpha", None) != "auto":
+            return before, 1.0
+        change = before.mass / mass
+        weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
+        return replace(before, weights=weights), change
 
     def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
         """The state after as many iterations as it takes, and their number."""
@@ -209,12 +229,29 @@ class BatchLearner(ComponentFactorization):
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         return s, self.max_iter
 
-    def _objective_so_far(self, data: Data, before: BatchSums, norm2: float) -> Objective:
+    def augmented(self, data: Data) -> Data:
+        """With what penalties ask for."""
+        state = self._transform_state
+        return self.with_penalized_sums(data, state.scale, state.parameters)
+
+    @property
+    def _similar(self) -> str:
+        """The block whose similarities are preserved."""
+        return "unit rows" if getattr(self, "similarity", "gram") == "cosine" else "X"
+
+    def _objective_so_far(self, data: Data, before: BatchSums, norm2: float, mass: float) -> Objective:
         """The objective of all rows seen, up to a number: ``||P||^2`` stands for ``||XX'||^2``, which is not known."""
-        terms: dict[str, Term] = {"reconstruction": Reconstruction(norm2, data.block())}
+        scale = self._transform_state.scale
+        penalties = self.solver_penalties(mass, data.shape[1], before.code, scale)
+        reconstruction = penalties.of_components(Reconstruction(norm2, data.block()))
+        terms: dict[str, Term] = {"reconstruction": reconstruction}
+        if CODES_L1 in before.weights:
+            terms[CODES_L1] = Lasso(data.block("ones"))
+        if CODES_L2 in before.weights:
+            terms[CODES_L2] = Ridge()
         f = float(self.forget_factor)
         if "structure" in before.weights:
-            similar = data.block(_similar(data, len(before.P)))
+            similar = data.block(self._similar)
             P = f * before.P[similar.columns]
             terms["structure"] = GramSimilarity(float(np.vdot(P, P)), similar)
         return Objective(terms, before.weights)
@@ -239,32 +276,27 @@ class BatchLearner(ComponentFactorization):
 class _Size:
     """How large the objective of all rows is, about: similarities as well kept as among some rows of the batch."""
 
-    def __init__(self, data: Data, batch: Rows, objective: Objective, mass: float) -> None:
+    def __init__(self, data: Data, batch: Rows, objective: Objective, mass: float, similar: str) -> None:
         self._batch, self._objective = batch, objective
         structure = objective.terms.get("structure")
         self._weight = objective.weights["structure"] * mass * mass if structure is not None else 0.0
         if self._weight > 0:
             n = min(batch.shape[0], _SAMPLED)
             self._some = np.linspace(0, batch.shape[0] - 1, n).astype(int)
-            X = data.some_rows(self._some, _similar(data, batch.shape[1])) / batch.scale
+            X = data.some_rows(self._some, similar) / batch.scale
             self._similar = X @ X.T
             self._pairs = 1 - np.eye(n) if n > 1 else np.ones((1, 1))  # a row's own norm is one of many pairs
 
     def __call__(self, s: State) -> float:
         """At the codes as they are."""
-        objective = self._objective
-        (value,) = self._batch.small.fetch([objective.terms["reconstruction"].value(s)])
-        value = objective.weights["reconstruction"] * max(value, 0.0)
+        rest = self._objective.without("structure")
+        (value,) = self._batch.small.fetch([rest.value(s)])
+        value = max(value, 0.0)
         if self._weight == 0:
             return value
         U = self._batch.some_codes(self._some)
         gap = (self._similar - U @ U.T) * self._pairs
         return value + self._weight * float(np.vdot(gap, gap) / self._pairs.sum())
-
-
-def _similar(data: Data, width: int) -> str:
-    """The block whose similarities are preserved, by the number of columns that rows hold."""
-    return "X" if width == data.shape[1] else "unit rows"
 
 
 def _shown(value: object) -> str:

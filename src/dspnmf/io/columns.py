@@ -11,11 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf._option_words import option
 from dspnmf.io.errors import plain, quoted, refused, some
+from dspnmf.io.row_numbers import may_be_axis, names_rows
 from dspnmf.io.table import Options, Table
 
 _WIDE = 2**26  # bytes an array of texts may have when all are as wide as the widest
 _COMPARED = 2000
+_LISTED = 40
+_NO_VALUE = "it has no value"
 
 
 def numbered(n: int) -> NDArray[np.str_]:
@@ -58,17 +62,18 @@ def whole(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if exact.all() else values
 
 
-def find(path: Path, name: str, names: Sequence[str], what: str, option: str) -> int:
+def find(path: Path, name: str, names: Sequence[str], what: str, parameter: str) -> int:
     """Where a name is; it must be there, and once."""
     found = [at for at, other in enumerate(names) if other == name]
     if not found:
         close = difflib.get_close_matches(plain(name), names[:_COMPARED], n=3, cutoff=0.6)
-        hint = f"Its {what}s: {some(names)}." if names else f"It has no {what}s."
+        hint = f"Its {what}s: {some(names, _LISTED)}." if names else f"It has no {what}s."
         hint = f"Is it {' or '.join(map(quoted, close))}?" if close else hint
-        raise refused(path, f"it has no {what} {quoted(name)}. {hint} Correct {option}.")
+        raise refused(path, f"it has no {what} {quoted(name)}. {hint} Correct {option(parameter)}.")
     if len(found) > 1:
         where = " and ".join(str(at + 1) for at in found[:3])
-        raise refused(path, f"{option}={quoted(name)} is ambiguous: {what}s {where} have that name. Rename one.")
+        what = f"{option(parameter, plain(name))} is ambiguous: {what}s {where} have that name. Rename one."
+        raise refused(path, what)
     return found[0]
 
 
@@ -79,6 +84,7 @@ class Roles:
     index: int | None = None
     label: int | None = None
     excluded: frozenset[int] = frozenset()
+    included: frozenset[int] = frozenset()
 
     @property
     def others(self) -> frozenset[int]:
@@ -89,12 +95,21 @@ class Roles:
 def roles_of(path: Path, names: Sequence[str], options: Options) -> Roles:
     """What the options say about the columns."""
     index, label = (
-        None if name is None else find(path, name, names, "column", option)
-        for option, name in (("index", options.index), ("label", options.label))
+        None if name is None else find(path, name, names, "column", parameter)
+        for parameter, name in (("index", options.index), ("label", options.label))
     )
     if index is not None and index == label:
-        raise refused(path, f"index and label both name the column {quoted(names[index])}: name two columns.")
-    return Roles(index, label, frozenset(find(path, name, names, "column", "exclude") for name in options.exclude))
+        what = f"{option('index')} and {option('label')} both name the column {quoted(names[index])}: name two columns."
+        raise refused(path, what)
+    given = {
+        parameter: frozenset(find(path, name, names, "column", parameter) for name in columns)
+        for parameter, columns in (("exclude", options.exclude), ("include", options.include))
+    }
+    roles = Roles(index, label, given["exclude"], given["include"])
+    for column in roles.included & roles.others:
+        where = f"{option('include')} names the column {quoted(names[column])}"
+        raise refused(path, f"{where}, which another option names, too: name it in one of them.")
+    return roles
 
 
 def table_of_columns(
@@ -105,20 +120,41 @@ def table_of_columns(
     others: Mapping[int, NDArray[Any]],
     roles: Roles,
 ) -> Table:
-    """A table of `X`, whose columns are the `features` of the file, by position, and of the `others`."""
+    """A table of `X`, whose columns are the `features` of the file, by position, and of the `others`.
+
+    Row numbers and ids, and columns without any value, are not features.
+    """
     if not len(X):
         raise refused(path, "it has names but no rows below them. Check how it was made.")
-    kept = [at for at, column in enumerate(features) if names[column] or not np.isnan(X[:, at]).all()]
-    if len(kept) < len(features):  # a delimiter ended every line: that column has neither a name nor a value
-        X, features = np.ascontiguousarray(X[:, kept]), [features[at] for at in kept]
-    known = distinct(names)
-    if not features:
-        raise refused(path, f"it has no column of numbers, only {some(known)}. Check the file and its delimiter.")
+    known, others = distinct(names), dict(others)
+    for column in roles.included - set(features):
+        what = f"{option('include')} names the column {quoted(known[column])}, which is not a column of numbers."
+        raise refused(path, f"{what} Leave it out of {option('include')}, or correct the column.")
+    why = {column: "excluded" if column in roles.excluded else "text" for column in others}
     index = roles.index
     if index is None and 0 in others and 0 not in roles.others:
         first = others[0].tolist()  # it is the index if it is text that names every row, each differently
         if len(set(first)) == len(first) and all(isinstance(name, str) and name.strip() for name in first):
             index = 0
+    kept = list[int]()
+    for at, reason in enumerate(_reasons(names, X, features, roles)):
+        column, values = features[at], X[:, at]
+        if not reason:
+            kept.append(at)
+        elif names[column] or reason != _NO_VALUE:  # else a delimiter ended every line
+            others[column], why[column] = whole(values), reason
+            if index is None and reason != _NO_VALUE and len(np.unique(values)) == len(values):
+                index = column
+    assumed = tuple(
+        f"{quoted(known[features[at]])} is a feature although it rises from row to row (if it is an axis, name it as "
+        "the index)"
+        for at in kept[:1]
+        if may_be_axis(names[features[at]], X[:, at])
+    )
+    if len(kept) < len(features):
+        X, features = np.ascontiguousarray(X[:, kept]), [features[at] for at in kept]
+    if not features:
+        raise refused(path, f"it has no column of numbers, only {some(known)}. Check the file and its delimiter.")
     return Table(
         X=X,
         features=texts([known[column] for column in features]),
@@ -126,4 +162,18 @@ def table_of_columns(
         index_name="" if index is None else names[index],
         columns={known[column]: values for column, values in others.items() if column != index},
         label=None if roles.label is None else known[roles.label],
+        assumed=assumed,
+        left_out={known[column]: reason for column, reason in why.items() if column not in (index, roles.label)},
     )
+
+
+def _reasons(names: Sequence[str], X: NDArray[Any], features: Sequence[int], roles: Roles) -> list[str]:
+    """Why columns of numbers are not features; "" where they are. Row numbers are features where there is no other."""
+    empty = [bool(np.isnan(X[0, at]) and np.isnan(X[:, at]).all()) for at in range(len(features))]
+    found, first = list[str](), True
+    for at, column in enumerate(features):
+        known = column in roles.included or empty[at]
+        found.append("" if known else names_rows(names[column], X[:, at], first=first))
+        first &= bool(found[-1]) or empty[at]
+    alone = all(reason or nothing for reason, nothing in zip(found, empty, strict=True))
+    return [_NO_VALUE if nothing else "" if alone else why for why, nothing in zip(found, empty, strict=True)]

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from dspnmf._option_words import in_python
+
 
 class ReadError(ValueError):
     """A file that cannot be read as a table of numbers, or an option that does not fit it.
 
-    The message has at most three lines: the file, what is wrong and where, and what to do.
+    The message has at most three lines: the file, what is wrong and where, and what to do. `template` is the same with
+    options that the command line shows in its own words.
 
     Examples
     --------
@@ -23,6 +26,10 @@ class ReadError(ValueError):
     ...     print(error)
     nowhere.csv: there is no such file. Check the name and the folder.
     """
+
+    def __init__(self, template: str) -> None:
+        super().__init__(in_python(template))
+        self.template = template
 
 
 def refused(path: Path, what: str) -> ReadError:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf._option_words import option
 from dspnmf.io.columns import positions, texts
-from dspnmf.io.errors import library, parsing, quoted, refused
+from dspnmf.io.errors import library, parsing, plain, quoted, refused
 from dspnmf.io.limits import check_array, check_size
 from dspnmf.io.table import Options, Table
 
@@ -32,7 +33,7 @@ def read_images(path: Path, options: Options) -> Table:
     columns = {} if "." in folders else {_FOLDER: texts(folders)}
     if options.label is not None and options.label not in columns:
         known = f"{quoted(_FOLDER)} is the only label" if columns else "it has no sub-folders, which are the labels"
-        raise refused(path, f"label={quoted(options.label)} is not there: {known}.")
+        raise refused(path, f"{option('label', plain(options.label))} is not there: {known}.")
     X, shape = _pixels(path, [path / name for name in shown])
     return Table(
         X=X,

@@ -8,17 +8,19 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.text_file import MISSING, TextFile
+from dspnmf.io.number_format import MISSING, NumberFormat
+from dspnmf.io.text_file import TextFile
 
 _WORTHWHILE = 2**21  # bytes of text, below which importing PyArrow takes longer than reading
 _PIECE = 2**24
+_MIXED = ("NaN", "n/A", "N/a")  # words for missing values in the other mixtures of letters that are common
 
 
 def read_large(
-    file: TextFile, delimiter: str, decimal: str, skip: int, width: int, numeric: Sequence[int]
+    file: TextFile, delimiter: str, form: NumberFormat, skip: int, width: int, numeric: Sequence[int]
 ) -> tuple[NDArray[np.float64], dict[int, list[str]]] | None:
     """Numbers of the numeric columns and texts of the others; None where PyArrow is no help."""
-    if file.size < _WORTHWHILE or delimiter == " " or file.utf16:
+    if file.size < _WORTHWHILE or delimiter == " " or form.thousands or not file.is_utf8:
         return None
     try:
         pyarrow, csv = import_module("pyarrow"), import_module("pyarrow.csv")
@@ -28,7 +30,12 @@ def read_large(
         return None
     names = [str(column) for column in range(width)]
     types = dict.fromkeys(names, pyarrow.string()) | {str(column): pyarrow.float64() for column in numeric}
-    convert = {"null_values": list(MISSING), "strings_can_be_null": False, "decimal_point": decimal}
+    words = [*MISSING, *(word.upper() for word in MISSING), *(word.capitalize() for word in MISSING), *_MIXED]
+    convert = {
+        "null_values": [*dict.fromkeys(words), *form.missing],
+        "strings_can_be_null": False,
+        "decimal_point": form.decimal,
+    }
     try:
         with file.open() as content:
             table = csv.read_csv(
@@ -42,7 +49,10 @@ def read_large(
     X = np.empty((table.num_rows, len(numeric)))
     for at, column in enumerate(numeric):
         X[:, at] = table.column(column).to_numpy()
-    return X, {column: table.column(column).to_pylist() for column in range(width) if column not in set(numeric)}
+    others = {column: table.column(column).to_pylist() for column in range(width) if column not in set(numeric)}
+    if np.isnan(X).all(axis=1).any() and width > 1:
+        return None  # there may be rows of empty cells, which are left out
+    return X, others
 
 
 def _is_special(file: TextFile, skip: int) -> bool:

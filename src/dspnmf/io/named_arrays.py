@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf._option_words import option
 from dspnmf.io.columns import find, numbered, positions, whole
-from dspnmf.io.errors import parsing, quoted, refused
+from dspnmf.io.errors import parsing, plain, quoted, refused
 from dspnmf.io.limits import check_array
 from dspnmf.io.table import Options, Table
 
@@ -84,9 +85,9 @@ def _chosen(
     path: Path, arrays: Mapping[str, ArrayInfo], variable: str | None, label: str | None, *, scenes: bool
 ) -> str:
     """The array with the data: the one that is asked for, or the only one that can be it."""
-    for option, name in (("label", label), ("variable", variable)):
+    for parameter, name in (("label", label), ("variable", variable)):
         if name is not None:
-            find(path, name, list(arrays), "array", option)
+            find(path, name, list(arrays), "array", parameter)
     if variable is not None:
         return variable
     if len(arrays) == 1:
@@ -105,7 +106,7 @@ def _chosen(
         many = f"{len(able)} arrays" if able else "no array"
         shown = [f"{quoted(name)} {info.shape}" for name, info in list(arrays.items())[:_SHOWN]]
         more = f", ... ({len(arrays)} in all)" if len(arrays) > _SHOWN else ""
-        fix = "Name one with variable." if able else "Check how it was made."
+        fix = f"Name one with {option('variable')}." if able else "Check how it was made."
         raise refused(path, f"it has {many} of samples x features: {', '.join(shown) or 'it is empty'}{more}. {fix}")
     return next(iter(able))
 
@@ -117,11 +118,13 @@ def _labels(
     if info.shape not in ((n,), (n, 1), (1, n), grid) or info.sparse:
         raise refused(
             path,
-            f"label={quoted(name)} has shape {info.shape}{' and is sparse' * bool(info.sparse)}, but there are {n:,} "
-            "samples. Name an array with one label for each.",
+            f"{option('label', plain(name))} has shape {info.shape}{' and is sparse' * bool(info.sparse)}, but there "
+            f"are {n:,} samples. Name an array with one label for each.",
         )
     if not (info.real or info.dtype == "text" or (isinstance(info.dtype, np.dtype) and info.dtype.kind in "SU")):
-        raise refused(path, f"label={quoted(name)} holds {quoted(info.dtype)}, but must hold numbers or text.")
+        raise refused(
+            path, f"{option('label', plain(name))} holds {quoted(info.dtype)}, but must hold numbers or text."
+        )
     values = np.asarray(load(name)).ravel()
     return whole(np.char.decode(values, "utf-8", "replace") if values.dtype.kind == "S" else values)
 

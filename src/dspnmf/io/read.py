@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from dspnmf._option_words import option
 from dspnmf.io.arrays import read_in_child, read_mat, read_npy, read_zarr
 from dspnmf.io.cells import is_cell_folder, read_cells
 from dspnmf.io.errors import ReadError, plain, quoted, refused
@@ -31,7 +32,8 @@ class _Format(NamedTuple):
 
 
 _NAMED = ("variable", "label")  # options of formats with named arrays
-_TEXT_OPTIONS = ("label", "index", "delimiter", "header", "exclude")
+_COLUMNS = ("label", "index", "exclude", "include")
+_TEXT_OPTIONS = (*_COLUMNS, "delimiter", "header", "decimal", "thousands", "encoding", "skip_rows", "na")
 _TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
 _MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"))
 _ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
@@ -40,7 +42,7 @@ _IMAGES = _Format("a folder of images", (), read_images, ("label",))
 _FORMATS = (
     _TEXT,
     _MTX,
-    _Format("a Parquet file", (".parquet", ".pq"), read_parquet, ("label", "index", "exclude")),
+    _Format("a Parquet file", (".parquet", ".pq"), read_parquet, _COLUMNS),
     _Format("a .npy file", (".npy",), read_npy),
     _Format("a .npz file", (".npz",), partial(read_in_child, kind="npz"), _NAMED),
     _Format("a .mat file", (".mat",), read_mat, _NAMED),
@@ -71,12 +73,20 @@ def read(
     header: bool | None = None,
     variable: str | None = None,
     exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    skip_rows: int | None = None,
+    na: Sequence[str] = (),
 ) -> Table:
     r"""Read a file of data into a table of numbers with names.
 
     float32 stays float32 and everything else becomes float64; grey values of images become float32. Negative numbers
-    and NaN (for empty cells, NA, nan, null, ?) are read as they are. Files are not trusted: nothing is unpickled or
-    executed, and a file that claims to be larger than it can be is refused before memory is taken for it.
+    are read as they are; empty cells and words for missing values (NA, n.d., <LOD, -, #N/A, ...) become NaN. What a
+    text file does not say about itself is found from all of it, and ``table.assumed`` says what was. Files are not
+    trusted: nothing is unpickled or executed, and a file that claims to be larger than it can be is refused before
+    memory is taken for it.
 
     Parameters
     ----------
@@ -95,11 +105,27 @@ def read(
         What separates the cells of a text file, such as ";" or "tab"; " " is any blank. By default what fits best.
     header : bool, optional
         Whether the first row of a text file has names. By default it has if a text is above numbers, or if its numbers
-        can only be names: 0, 1, 2... or eight and more that rise (wave lengths).
+        can only be names: 0, 1, 2... or eight and more that rise or fall (wave lengths). A second row of text has
+        units, or names within the groups of the first.
     variable : str, optional
         Which array to read, in files that have several.
     exclude : sequence of str
         Columns that are not features, although they may have numbers; they are kept in ``columns``.
+    include : sequence of str
+        Columns of numbers that are features, although they look like row numbers or ids, which are left out by default
+        (``table.left_out`` says why).
+    decimal : {".", ","}, optional
+        The decimal mark of a text file. By default the one that most cells are written with.
+    thousands : {".", ",", " ", "'", "none"}, optional
+        What separates thousands in a text file. By default what all cells agree with; a file in which 3.255 may be
+        3.255 or 3255 is refused with the question.
+    encoding : str, optional
+        The encoding of a text file, such as "latin-1". By default UTF-8 or UTF-16, and Windows-1252 for what is
+        neither.
+    skip_rows : int, optional
+        Lines above the table of a text file. By default lines that are shorter than the rows below them, and comments.
+    na : sequence of str
+        More words for missing values in a text file.
 
     Returns
     -------
@@ -111,7 +137,7 @@ def read(
     ------
     ReadError
         With one line or two that name the file, what is wrong and where, and what to do: rows of different length, a
-        text in a column of numbers, bytes that are not UTF-8, a file that is cut off...
+        text in a column of numbers, numbers that can be read in two ways, a file that is cut off...
 
     Examples
     --------
@@ -129,14 +155,19 @@ def read(
     (['height', 'width'], ['rose', 'iris'], ['red', 'blue'])
     """
     path = Path(path)
-    given = (exclude,) if isinstance(exclude, str) else tuple(exclude)
-    options = Options(label, index, delimiter, header, variable, given)
+    excluded, included, missing = (
+        (given,) if isinstance(given, str) else tuple(given) for given in (exclude, include, na)
+    )
+    options = Options(
+        label, index, delimiter, header, variable, excluded, included, decimal, thousands, encoding, skip_rows, missing
+    )
     try:
         form = _format(path)
-        for option, value in vars(options).items():
-            if option not in form.options and value not in (None, ()):
-                known = f"it takes {', '.join(form.options) or 'no options'}"
-                raise refused(path, f"{option}={quoted(value)} means nothing for {form.name}: {known}.")
+        for name, value in vars(options).items():
+            if name not in form.options and value not in (None, ()):
+                known = f"it takes {', '.join(map(option, form.options)) or 'no options'}"
+                shown = option(name, plain(" ".join(map(str, value)) if isinstance(value, tuple) else value))
+                raise refused(path, f"{shown} means nothing for {form.name}: {known}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries say of damaged files is in the error, or does not matter
             return form.read(path, options)
@@ -144,7 +175,7 @@ def read(
         hint = _other_format(path)
         if not hint:
             raise
-        raise ReadError(f"{error} {hint}") from error
+        raise ReadError(f"{error.template} {hint}") from error
     except OSError as error:
         what = f"it cannot be read ({plain(error.strerror or error)})"
         raise refused(path, f"{what}. Check the file and its permissions.") from error

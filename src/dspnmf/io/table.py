@@ -35,6 +35,14 @@ class Table:
         Rows and columns of the map the samples were taken from, line by line (a cube of pixels x bands).
     picture : (int, int) or None
         Height and width of the image the features are the pixels of, line by line.
+    assumed : tuple of str
+        What the file does not say and was assumed, in words: its encoding, delimiter, decimal mark and so on.
+    left_out : mapping of str to str
+        Why columns of the file are not features, by name.
+    units : tuple of str
+        The unit of each feature, where a line of the file has them; else empty.
+    lines : ndarray of int, shape (n_samples,), or None
+        In which line of a text file each sample begins.
 
     Examples
     --------
@@ -53,6 +61,10 @@ class Table:
     label: str | None = None
     grid: tuple[int, int] | None = None
     picture: tuple[int, int] | None = None
+    assumed: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    units: tuple[str, ...] = ()
+    lines: NDArray[np.intp] | None = None
 
     @property
     def labels(self) -> NDArray[Any] | None:
@@ -75,3 +87,9 @@ class Options:
     header: bool | None = None
     variable: str | None = None
     exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    skip_rows: int | None = None
+    na: tuple[str, ...] = ()

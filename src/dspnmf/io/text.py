@@ -1,228 +1,212 @@
 """Text files: CSV and its relatives, plain or compressed with gzip.
 
-1. What the file does not say is guessed from its first rows: the delimiter, whether there are names, the decimals.
-2. All rows are read, cell by cell, or, of large files, through PyArrow where that reads the same.
+1. What the file does not say is found: its encoding (`text_file`), where the table is and what its columns are called
+   (`text_layout`), and how it writes numbers (`number_format`).
+2. All rows are read, cell by cell, or, of large files, through PyArrow where that reads the same. Where a cell does not
+   fit, all cells are asked how the file writes numbers, and it is read again.
 3. A column of numbers with a few texts is an error that names the first; one with more texts is text, and read again.
 """
 
 from __future__ import annotations
 
-import csv
 from array import array
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, takewhile
+from itertools import islice
 from math import nan
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dspnmf._option_words import option
 from dspnmf.io.columns import Roles, roles_of, table_of_columns, texts
-from dspnmf.io.errors import quoted, refused, some
+from dspnmf.io.errors import plain, quoted, refused, some
 from dspnmf.io.large_text import read_large
+from dspnmf.io.number_format import NumberFormat, Tally, allowed_formats
 from dspnmf.io.table import Options, Table
-from dspnmf.io.text_file import Row, TextFile, is_missing, is_number, number, numbers, tidy
+from dspnmf.io.text_file import TextFile
+from dspnmf.io.text_layout import WORDS, Layout, find_layout, is_comment
 
-_DELIMITERS = ("\t", ";", "|", ",", " ")  # the first that fits wins a tie
-_LINES, _LETTERS = 40, 2**21  # that are looked at for the delimiter
-_ROWS, _CELLS = 200, 100_000  # and for all else
-_FEW, _MANY = 4, 8  # cells that may be numbers and yet names: counted, rising
-_IDENTIFIERS = ("id", "ids", "index", "key", "name", "names", "row", "sample", "samples")
-_NAMED = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_LOOKED_THROUGH = 20_000  # rows, for the words that stand for missing values
+_SHOWN = 6  # of them
+_ENCODINGS = {"cp1252": "Windows-1252", "utf-16-le": "UTF-16", "utf-16-be": "UTF-16"}
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """How rows are separated, lines before the data, one name a column, and the columns that have numbers."""
+class _Reading:
+    """How the rows of a file are read: as numbers of a format in some columns, as texts in the others."""
 
-    delimiter: str
-    decimal: str
-    skip: int
-    names: list[str]
+    file: TextFile
+    layout: Layout
     roles: Roles
+    form: NumberFormat
     numeric: list[int]
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Numbers of the numeric columns, texts of the others, and what was met on the way."""
+
+    X: NDArray[np.float64]
+    others: dict[int, list[str]]
+    lines: NDArray[np.intp] | None = None
+    wrong: frozenset[int] = frozenset()  # numeric columns in which there is text
+    comments: int = 0  # lines
 
 
 def read_text(path: Path, options: Options) -> Table:
     """A table from a text file."""
-    file = TextFile(path)
-    layout = _layout(file, options)
-    X, others, wrong = _content(file, layout)
-    if wrong and layout.delimiter == ";" and layout.decimal == ".":  # the first rows had no decimals
-        commas = replace(layout, decimal=",")
-        again = _content(file, commas)
-        if not again[2]:
-            layout, (X, others, wrong) = commas, again
-    if wrong:
-        layout = replace(layout, numeric=[column for column in layout.numeric if column not in wrong])
-        X, others, _ = _content(file, layout)
-    _check_mixed(file, layout, others)
+    file, allowed = TextFile(path, options.encoding), allowed_formats(path, options.decimal, options.thousands)
+    layout = find_layout(file, options, allowed)
+    known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
+    roles = roles_of(path, known, options)
+    if layout.unnamed_index and roles.index is None and 0 not in roles.others:
+        roles = replace(roles, index=0)
+    words = frozenset(word.strip() for word in options.na)
+    reading, doubt = _reading(file, layout, roles, allowed, words)
+    content = _content(reading)
+    if content.wrong:
+        again, doubt = _reading(file, layout, roles, allowed, words, whole=True)
+        if again.form != reading.form or again.numeric != reading.numeric:
+            reading, content = again, _content(again)
+    if content.wrong:
+        reading = replace(reading, numeric=[column for column in reading.numeric if column not in content.wrong])
+        content = _content(reading)
+    _check_mixed(reading, content.others)
     columns = {
-        column: texts(cells) if column == layout.roles.index else tidy(cells, layout.decimal)
-        for column, cells in others.items()
+        column: texts(cells) if column == roles.index else reading.form.tidy(cells)
+        for column, cells in content.others.items()
     }
-    return table_of_columns(path, layout.names, X, layout.numeric, columns, layout.roles)
+    table = table_of_columns(path, layout.names, content.X, reading.numeric, columns, roles)
+    return replace(
+        table,
+        assumed=(*_assumed(reading, content, doubt, options), *table.assumed),
+        units=_units(table, layout),
+        lines=content.lines,
+    )
 
 
-def _content(file: TextFile, layout: _Layout) -> tuple[NDArray[np.float64], dict[int, list[str]], set[int]]:
-    """Numbers of the numeric columns, texts of the others, and numeric columns in which there is text."""
-    numeric, width = layout.numeric, len(layout.names)
-    large = read_large(file, layout.delimiter, layout.decimal, layout.skip, width, numeric)
+def _reading(
+    file: TextFile,
+    layout: Layout,
+    roles: Roles,
+    allowed: Sequence[NumberFormat],
+    words: frozenset[str],
+    *,
+    whole: bool = False,
+) -> tuple[_Reading, str]:
+    """How to read a file by its first rows, or by the `whole` of it; and what about its numbers was in doubt."""
+    tally = Tally()
+    for row in layout.rows:
+        tally.add(row)
+    if whole or tally.is_unclear(allowed):
+        tally = Tally()
+        for row in file.rows(layout.delimiter, layout.skip):
+            tally.add(row)
+    form, doubt = tally.decided(file.path, allowed, layout.delimiter)
+    form = replace(form, missing=words)
+    numeric = set(range(len(layout.names))) - roles.others
+    for _, cells in layout.rows:
+        numeric -= {column for column in numeric if column < len(cells) and form.number(cells[column]) is None}
+    return _Reading(file, layout, roles, form, sorted(numeric)), doubt
+
+
+def _content(reading: _Reading) -> _Content:
+    """All rows."""
+    file, layout, form, numeric = reading.file, reading.layout, reading.form, reading.numeric
+    width = len(layout.names)
+    large = read_large(file, layout.delimiter, form, layout.skip, width, numeric)
     if large is not None:
-        return *large, set()
+        return _Content(*large)
     others: dict[int, list[str]] = {column: [] for column in sorted(set(range(width)) - set(numeric))}
-    values, wrong, rows = array("d"), set[int](), 0
+    values, lines, wrong, comments = array("d"), array("q"), set[int](), 0
     for line, row in file.rows(layout.delimiter, layout.skip):
         if len(row) != width:
-            delimiter = {"\t": "tabs", " ": "blanks"}.get(layout.delimiter, quoted(layout.delimiter))
-            cells = f"{len(row)} cell{'s' * (len(row) != 1)}, but the rows above have {width}"
-            fix = "Correct the line; quote cells that contain the delimiter, or pass delimiter."
-            raise refused(file.path, f"line {line} has {cells} (separated by {delimiter}). {fix}")
-        found = numbers([row[column] for column in numeric] if others else row, layout.decimal)
+            if is_comment(row, width):
+                comments += 1
+                continue
+            raise refused(file.path, _unlike(line, len(row), width, layout.delimiter))
+        found = form.numbers([row[column] for column in numeric] if others else row)
         try:
             values.extend(found)  # type: ignore[arg-type]
         except TypeError:  # a text
             wrong |= {column for column, value in zip(numeric, found, strict=True) if value is None}
-            del values[rows * len(numeric) :]
+            del values[len(lines) * len(numeric) :]
             values.extend([nan] * len(numeric))
         for column, kept in others.items():
             kept.append(row[column])
-        rows += 1
-    return np.frombuffer(values, dtype=np.float64).reshape(rows, len(numeric)), others, wrong
+        lines.append(line)
+    X = np.frombuffer(values, dtype=np.float64).reshape(len(lines), len(numeric))
+    return _Content(X, others, np.frombuffer(lines, dtype=np.int64), frozenset(wrong), comments)
 
 
-def _check_mixed(file: TextFile, layout: _Layout, others: dict[int, list[str]]) -> None:
+def _unlike(line: int, cells: int, width: int, delimiter: str) -> str:
+    """What is said of a row that is longer or shorter than the others."""
+    separated = WORDS.get(delimiter, quoted(delimiter))
+    what = (
+        f"line {line} has {cells} cell{'s' * (cells != 1)}, but the rows above have {width} (separated by {separated})"
+    )
+    fix = f"Correct the line; quote cells that contain the delimiter, or pass {option('delimiter')}."
+    return f"{what}. {fix}"
+
+
+def _check_mixed(reading: _Reading, others: dict[int, list[str]]) -> None:
     """A few texts among numbers are mistakes; to take the column for text would hide them."""
-    mixed = {}
-    for column in sorted(others.keys() - layout.roles.others):
-        wrong = [row for row, value in enumerate(numbers(others[column], layout.decimal)) if value is None]
-        given = sum(not is_missing(cell) for cell in others[column])
+    mixed, form, layout = {}, reading.form, reading.layout
+    for column in sorted(others.keys() - reading.roles.others):
+        wrong = [row for row, value in enumerate(form.numbers(others[column])) if value is None]
+        given = sum(not form.is_missing(cell) for cell in others[column])
         if 0 < len(wrong) < given - len(wrong):
             mixed[column] = wrong[0], given - len(wrong), given
     if not mixed:
         return
     names = [layout.names[column] or f"x{column}" for column in mixed]
     column, (row, right, given) = next(iter(mixed.items()))
-    line, cells = next(islice(file.rows(layout.delimiter, layout.skip), row, None))
+    rows = (row for row in reading.file.rows(layout.delimiter, layout.skip) if len(row[1]) == len(layout.names))
+    line, cells = next(islice(rows, row, None))
     more = f" There are more in {some(names[1:])}." if len(names) > 1 else ""
     raise refused(
-        file.path,
+        reading.file.path,
         f"line {line}, column {quoted(names[0])}: {quoted(cells[column])} is not a number, but {right:,} of the "
-        f"column's {given:,} values are.{more} Correct it (leave it empty if it is missing), or name the column in "
-        "exclude if it is not a feature.",
+        f"column's {given:,} values are.{more} Correct it; pass {option('na', plain(cells[column].strip(), 60))} if it "
+        f"means that the value is missing, or {option('exclude', plain(names[0], 60))} if the column is not a feature.",
     )
 
 
-def _layout(file: TextFile, options: Options) -> _Layout:
-    """The layout that the options and the first rows suggest."""
-    skip, comment, given = _preface(file)
-    delimiter = _delimiter(file, skip, options.delimiter or given)
-    rows: list[Row] = []
-    for row in file.rows(delimiter, skip):
-        rows.append(row)
-        if len(rows) > _ROWS or (len(rows) > 2 and len(rows) * len(row[1]) > _CELLS):
-            break
-    if not rows:
-        raise refused(file.path, "it has no rows. Check how it was made.")
-    commas = delimiter == ";" and any("," in cell and is_number(cell, ",") for _, row in rows for cell in row)
-    decimal = "," if commas else "."
-    header = _has_names(rows, decimal) if options.header is None else options.header
-    noted = comment.split() if delimiter == " " else comment.split(delimiter)
-    if not header and options.header is None and len(noted) == len(rows[0][1]) > 1:
-        rows.insert(0, (0, [name.strip(' "') for name in noted]))
-        header = True
-    names = [name.strip() for name in rows.pop(0)[1]] if header else [""] * len(rows[0][1])
-    if not rows:
-        raise refused(file.path, "it has names but no rows below them. Check how it was made.")
-    shifted = header and len(rows[0][1]) == len(names) + 1
-    unnamed_index = shifted or (header and len(names) > 1 and not names[0])
-    names = ["", *names] if shifted else names
-    roles = roles_of(file.path, names if header else [f"x{column}" for column in range(len(names))], options)
-    if unnamed_index and roles.index is None and 0 not in roles.others:
-        roles = replace(roles, index=0)
-    numeric = set(range(len(names))) - roles.others
-    for _, cells in rows:
-        numeric -= {column for column in numeric if column < len(cells) and number(cells[column], decimal) is None}
-    return _Layout(delimiter, decimal, rows[0][0] - 1, names, roles, sorted(numeric))
+def _units(table: Table, layout: Layout) -> tuple[str, ...]:
+    """The units of the features that the table has."""
+    if not layout.units:
+        return ()
+    units = dict(zip(layout.names, layout.units, strict=False))
+    return tuple(units.get(str(name), "") for name in table.features)
 
 
-def _preface(file: TextFile) -> tuple[int, str, str | None]:
-    """Lines before the rows, the last comment in them, and the delimiter, if a first line ``sep=;`` gives it."""
-    comment, given = "", None
-    for count, line in enumerate(file.lines()):
-        text = line.strip()
-        if text.startswith("#"):
-            comment = text.lstrip("#").strip(" ")
-        elif text.lower().startswith("sep=") and len(text) <= 5 and count == 0:
-            given = text[4:] or "\t"
-        elif text:
-            return count, comment, given
-    raise refused(file.path, "it has no rows: it is empty, or all of it is comments. Check how it was made.")
+def _assumed(reading: _Reading, content: _Content, doubt: str, options: Options) -> tuple[str, ...]:
+    """What was assumed of the file, in words."""
+    encoding = reading.file.encoding
+    found = [f"{_ENCODINGS.get(encoding, encoding.upper())} text"] * (
+        options.encoding is None and not reading.file.is_utf8
+    )
+    found += reading.layout.assumed
+    found += [words for words in (reading.form.words(), doubt) if words]
+    found += [f"{content.comments} comment{'s' * (content.comments > 1)} left out"] * bool(content.comments)
+    if any(cell.rstrip().endswith("%") for _, cells in reading.layout.rows for cell in cells):
+        found.append("percent signs left out")
+    gaps = np.isnan(content.X)
+    if words := _missing_words(reading, np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))):
+        found.append(f"missing: {words}")
+    return tuple(found)
 
 
-def _delimiter(file: TextFile, skip: int, given: str | None) -> str:
-    """The delimiter that is given, or what gives every line as many cells, and most of them numbers."""
-    if given:
-        delimiter = _NAMED.get(given, given)
-        if len(delimiter) != 1 or delimiter in '"\r\n':
-            raise refused(file.path, f"delimiter={quoted(delimiter)} must be one character, such as ';' or 'tab'.")
-        return delimiter
-    left, lines = _LETTERS, []
-    for line in islice(file.lines(skip), _LINES):
-        lines.append(line[:_LETTERS])
-        left -= len(line)
-        if left < 0:
-            break
-    return max(_DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
-
-
-def _fit(lines: list[str], delimiter: str) -> tuple[int, bool, float, float]:
-    """How well a delimiter fits: rows of one length (2; the first one shorter: 1), no blank, rows as long, numbers."""
-    if delimiter == " ":
-        lines = [" ".join(line.split()) for line in lines]
-    try:
-        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
-    except csv.Error:
-        return 0, False, 0.0, 0.0
-    widths = Counter(len(row) for row in rows[1:] or rows)
-    width, common = max(widths.items(), key=lambda item: (item[0] > 1, item[1]))
-    if width < 2:
-        return 0, False, 0.0, 0.0
-    same = (len(widths) == 1) * {width: 2, width - 1: 1}.get(len(rows[0]), 0)
-    cells = [cell for row in rows for cell in row]
-    found = sum(is_number(cell) or (delimiter == ";" and is_number(cell, ",")) for cell in cells)
-    return same, same > 0 and delimiter != " ", 1.0 if same else common / len(rows), found / len(cells)
-
-
-def _has_names(rows: Sequence[Row], decimal: str) -> bool:
-    """Whether the first row has names: a text over numbers, one cell less than below, or numbers that are names."""
-    first, below = rows[0][1], [row for _, row in rows[1:]]
-    text = [number(cell, decimal) is None for cell in first]
-    if not below:
-        return all(text)
-    if all(len(row) == len(first) + 1 for row in below):
-        return True
-    below = list(takewhile(lambda row: len(row) == len(first), below))
-    for column in range(len(first)):
-        cells = [row[column] for row in below if not is_missing(row[column])]
-        if text[column] and cells and all(is_number(cell, decimal) for cell in cells):
-            return True
-    if not below or any(text[1:]):
-        return all(text) and bool(below)
-    if not first[0].strip():  # how pandas writes an index without a name
-        return len(first) > 1 and not any(is_missing(row[0]) for row in below) and not any(map(is_missing, first[1:]))
-    if text[0] and first[0].strip().lower() in _IDENTIFIERS:
-        return True
-    cells = [cell.strip() for cell in first[text[0] :]]
-    if len(cells) >= _FEW and [str(column + int(cells[0] != "0")) for column in range(len(cells))] == cells:
-        return True  # columns counted from 0 or 1
-    rises = [_rises(row[text[0] :], decimal) for row in (first, *below)]
-    return len(cells) >= _MANY and rises[0] and not any(rises[1:])  # wave lengths
-
-
-def _rises(cells: list[str], decimal: str) -> bool:
-    """Whether all cells are numbers, each above the one before."""
-    values = [nan if value is None else value for value in numbers(cells, decimal)]
-    return all(low < high for low, high in pairwise(values))
+def _missing_words(reading: _Reading, gaps: NDArray[np.intp]) -> str:
+    """What stands for missing values in the columns of numbers that have some."""
+    if not gaps.size:
+        return ""
+    columns = [reading.numeric[at] for at in gaps]
+    seen: dict[str, None] = {}
+    for _, cells in islice(reading.file.rows(reading.layout.delimiter, reading.layout.skip), _LOOKED_THROUGH):
+        if len(cells) == len(reading.layout.names):
+            seen |= dict.fromkeys(cells[at].strip() for at in columns if reading.form.is_missing(cells[at]))
+    words = [quoted(word) if word else "empty cells" for word in seen]
+    return ", ".join(words[:_SHOWN]) + ", ..." * (len(words) > _SHOWN)

@@ -1,67 +1,74 @@
-"""The lines, rows and cells of a text file, plain or compressed with gzip; it may be read more than once."""
+"""The lines, rows and cells of a text file, plain or compressed with gzip; it may be read more than once.
+
+The encoding is what a byte order mark says, UTF-16 where every other byte is zero, UTF-8 where all of the file is, and
+Windows-1252 otherwise, unless the bytes look like UTF-8 that was damaged.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
-import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dspnmf.io.columns import texts, whole
-from dspnmf.io.errors import parsing, plain, refused
+from dspnmf._option_words import option
+from dspnmf.io.errors import parsing, plain, quoted, refused
 from dspnmf.io.limits import FREE, RATIO, amount, check_size, memory
-
-MISSING = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "?"))
-_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE)
 
 Row = tuple[int, list[str]]  # the number of its first line, and its cells
 
+_MARKS = (  # the longer one first: the mark of UTF-32 begins like that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_PIECE = 2**22
+_SIGNIFICANT = 0.3  # share of zero bytes at even or odd places that makes a text UTF-16
+_OTHERS = f"{option('encoding', 'mac_roman')} or {option('encoding', 'cp437')}"
+
 
 class TextFile:
-    """A text file: UTF-8, or UTF-16 where a byte order mark says so."""
+    """A text file, decoded as `encoding` says, or as it was found."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encoding: str | None = None) -> None:
         self.path = path
         self._content = _unpacked(path) if path.suffix.lower() == ".gz" else None
         self.size = path.stat().st_size if self._content is None else len(self._content)
         check_size(path, self.size, "its text")
-        with self.open() as file:
-            self.utf16 = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+        self.encoding = self._found() if encoding is None else self._known(encoding)
 
     def open(self) -> BinaryIO:
         """Its bytes, unpacked."""
         return self.path.open("rb") if self._content is None else io.BytesIO(self._content)
 
+    @property
+    def is_utf8(self) -> bool:
+        """Whether its bytes are UTF-8, with or without a byte order mark."""
+        return self.encoding in ("utf-8", "utf-8-sig")
+
     def lines(self, skip: int = 0) -> Iterator[str]:
         """Its lines, with their ends, without the first `skip`."""
-        encoding, errors = ("utf-16", "strict") if self.utf16 else ("utf-8-sig", "surrogateescape")
-        with io.TextIOWrapper(self.open(), encoding, errors, newline="") as text:
+        with io.TextIOWrapper(self.open(), self.encoding, newline="") as text:
             try:
                 for number, line in enumerate(text, start=1):
                     if "\0" in line:
                         raise refused(self.path, f"line {number} has a zero byte: it is not text. Check its type.")
-                    if not line.isascii():
-                        line.encode()  # fails at a byte that is not UTF-8, which has become a surrogate
                     if number > skip:
                         yield line
-            except UnicodeEncodeError as error:
-                before, byte = line[: error.start].encode(), ord(line[error.start]) & 0xFF
-                what = f"it is not UTF-8 text, at line {number}, byte {len(before) + 1} (0x{byte:02x})"
-                fix = "Save it as UTF-8; for Western text: iconv -f LATIN1 -t UTF-8 OLD > NEW."
-                raise refused(self.path, f"{what}. {fix}") from error
             except UnicodeError as error:
-                what = "it begins as UTF-16 text, but is not, or is cut off"
-                raise refused(self.path, f"{what}. Save it as UTF-8.") from error
+                if self.encoding.startswith("utf-16"):
+                    what = "it begins as UTF-16 text, but is not, or is cut off. Save it as UTF-8."
+                else:
+                    what = f"it is not {quoted(self.encoding)} text ({plain(error)}). Correct {option('encoding')}."
+                raise refused(self.path, what) from error
 
     def rows(self, delimiter: str, skip: int = 0) -> Iterator[Row]:
-        """Rows that are not blank; the delimiter " " is any white space."""
+        """Rows in which a cell is not blank; the delimiter " " is any white space."""
         lines: Iterable[str] = self.lines(skip)
         if delimiter == " ":
             lines = (" ".join(line.split()) for line in lines)
@@ -69,12 +76,68 @@ class TextFile:
         first = skip + 1
         try:
             for row in reader:
-                if row and not (len(row) == 1 and row[0].isspace()):
+                if row == [""] or any(cell and not cell.isspace() for cell in row):  # "" alone is a missing cell
                     yield first, row
                 first = skip + reader.line_num + 1
         except csv.Error as error:
             where = f"the row that begins in line {first} cannot be split into cells ({plain(error)})"
             raise refused(self.path, f"{where}. Is a quote there not closed, or not doubled?") from error
+
+    def _known(self, encoding: str) -> str:
+        """An encoding that is asked for."""
+        try:
+            io.TextIOWrapper(io.BytesIO(), encoding).close()
+            return codecs.lookup(encoding).name
+        except LookupError as error:
+            known = "utf-8, utf-16, cp1252, latin-1, mac_roman, cp437, shift_jis, gb18030 and others of Python"
+            what = f"there is no encoding {quoted(encoding)}: choose from {known}."
+            raise refused(self.path, what) from error
+
+    def _found(self) -> str:
+        """The encoding that the bytes suggest."""
+        with self.open() as file:
+            begin = file.read(2**16)
+            for mark, encoding in _MARKS:
+                if begin.startswith(mark):
+                    return encoding
+            for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+                if begin[start::2].count(0) > _SIGNIFICANT * len(begin) / 2 > begin[1 - start :: 2].count(0):
+                    return encoding
+            file.seek(0)
+            decoder, done = codecs.getincrementaldecoder("utf-8")(), 0
+            while True:
+                piece, held = file.read(_PIECE), len(decoder.getstate()[0])
+                try:
+                    decoder.decode(piece, final=not piece)
+                except UnicodeDecodeError as error:
+                    self._check_western(error, done - held + error.start)
+                    return "cp1252"
+                if not piece:
+                    return "utf-8"
+                done += len(piece)
+
+    def _check_western(self, error: UnicodeDecodeError, at: int) -> None:
+        """Refuse what is not UTF-8 and cannot be Windows-1252 either, or is UTF-8 but for some bytes."""
+        with self.open() as file:
+            before = file.read(at)
+        where = f"line {before.count(10) + 1}, byte {at - before.rfind(10)}"
+        what = f"it is not UTF-8 text, at {where} (0x{error.object[error.start]:02x})"
+        if error.reason == "unexpected end of data":
+            raise refused(self.path, f"{what}, where it ends: it is cut off. Copy it again.")
+        with self.open() as file:
+            content = file.read(_PIECE)
+        letters = content.decode("utf-8", "surrogateescape")
+        strange = sum("\udc80" <= letter <= "\udcff" for letter in letters)
+        if sum(not letter.isascii() for letter in letters) - strange >= max(strange, 1):
+            fix = f"If that does not matter, pass {option('encoding', 'cp1252')}."
+            raise refused(self.path, f"{what}, and in most other places it is: it is damaged there. Correct it. {fix}")
+        try:
+            with self.open() as file:
+                for _ in io.TextIOWrapper(file, "cp1252", newline=""):
+                    pass
+        except UnicodeError:
+            fix = f"Save it as UTF-8, or name its encoding, for files of old Mac or DOS programs {_OTHERS}."
+            raise refused(self.path, f"{what}, nor Windows-1252. {fix}") from None
 
 
 def _unpacked(path: Path) -> bytes:
@@ -86,42 +149,3 @@ def _unpacked(path: Path) -> bytes:
         what = f"its {path.stat().st_size:,} bytes unpack to more than {amount(most)}"
         raise refused(path, f"{what}. If you trust it, unpack it with gunzip.")
     return content
-
-
-def number(cell: str, decimal: str = ".") -> float | None:
-    """The number in a cell, NaN if it is missing, None if it is text."""
-    text = cell.strip()
-    if text in MISSING:
-        return math.nan
-    if decimal == ",":
-        text = "" if "." in text else text.replace(",", ".", 1)
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def numbers(cells: Sequence[str], decimal: str) -> list[float | None]:
-    """The same for a row, quickly where nothing is special in it."""
-    joined = "".join(cells)
-    if decimal == "." and joined.isascii() and "_" not in joined:  # float takes 1_000 and digits of any script
-        try:
-            return [math.nan if cell in MISSING else float(cell) for cell in cells]
-        except ValueError:
-            pass
-    return [number(cell, decimal) for cell in cells]
-
-
-def is_missing(cell: str) -> bool:
-    """Whether a cell is empty or says that its value is missing."""
-    return cell.strip() in MISSING
-
-
-def is_number(cell: str, decimal: str = ".") -> bool:
-    """Whether a cell is a number."""
-    return not is_missing(cell) and number(cell, decimal) is not None
-
-
-def tidy(cells: Sequence[str], decimal: str) -> NDArray[Any]:
-    """A column that is not a feature: whole numbers, numbers, or the texts as they are."""
-    values = numbers(cells, decimal)
-    if None in values or not np.isfinite(np.array(values, float)).any():
-        return texts(cells)
-    return whole(np.array(values, float))

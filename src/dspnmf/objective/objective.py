@@ -56,6 +56,9 @@ class FitsComponents(Protocol):
     def curvature(self, s: State) -> SmallArray:
         """Of the problem the components solve, k x k."""
 
+    def pull(self, s: State) -> SmallArray:
+        """Its pull: P of these columns, and what penalties take from it."""
+
 
 @runtime_checkable
 class ScalesCodes(Protocol):

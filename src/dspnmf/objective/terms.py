@@ -1,4 +1,4 @@
-"""The terms there are: reconstruction, similarities of the Gram matrix and of graphs, smoothness, ridge.
+"""The terms there are: reconstruction, similarities of the Gram matrix and of graphs, smoothness, ridge, lasso.
 
 lam is a unit (see `dspnmf.estimators.base`), so it is 1 here. A term may speak of some of the features (a block of the
 columns of X) and of operators between rows (by their index). Shapes are those of `dspnmf.objective.state`; VV is
@@ -34,7 +34,7 @@ class _ByValue:
 class Reconstruction:
     """``||X - UV||^2`` over some features, and what belongs to the same pair of factors.
 
-    - ``ridge ||V||^2``
+    - ``ridge ||V||^2`` and ``lasso ||V||_1``
     - ``overlap sum_{a != b} (u_a'u_b) (v_a v_b')``: components used by the same rows share no features
     - ``smooth[j] sum_a |v_a|^2 u_a'L_j u_a`` for operators j: the smoothness of the codes as they are when components
       have unit length. Without ``|v_a|^2`` it could be had for nothing, by shrinking codes and growing components.
@@ -46,6 +46,7 @@ class Reconstruction:
     features: Block = X_BLOCK
     mask: int | None = None  # operator whose U'LU stands for U'U
     ridge: float = 0.0
+    lasso: float = 0.0
     overlap: float = 0.0
     smooth: Mapping[int, float] = field(default_factory=dict)  # operator -> weight
 
@@ -57,18 +58,24 @@ class Reconstruction:
     def value(self, s: State) -> Scalar:
         """``||X||^2 - 2 <V', P> + <VV', Q + ...>``."""
         Vt, P = s.Vt[self.features.columns], s.P[self.features.columns]
-        return s.norm2(self.features, self.norm2) - 2 * dot(Vt, P) + dot(Vt.T @ Vt, self.curvature(s))
+        value = s.norm2(self.features, self.norm2) - 2 * dot(Vt, P) + dot(Vt.T @ Vt, self.curvature(s))
+        return value + self.lasso * Vt.sum() if self.lasso > 0 else value
 
     def error2(self, s: State) -> Scalar:
         """``||X - UV||^2`` alone."""
-        return replace(self, ridge=0.0, overlap=0.0, smooth={}).value(s)
+        return replace(self, ridge=0.0, lasso=0.0, overlap=0.0, smooth={}).value(s)
+
+    def rest(self, s: State) -> Scalar:
+        """What the other parts add to ``||X - UV||^2``."""
+        Vt, Q = s.Vt[self.features.columns], s.Q if self.mask is None else s.L[self.mask]
+        return dot(Vt.T @ Vt, self.curvature(s) - Q) + self.lasso * Vt.sum()
 
     def exact(self, s: State, rows: Rows) -> Scalar | None:
         """Entry by entry."""
         if self.mask is not None or self.features != X_BLOCK:
             return None
         error2 = rows.residual2(s.Vt)
-        return None if error2 is None else error2 + dot(s.Vt.T @ s.Vt, self.curvature(s) - s.Q)
+        return None if error2 is None else error2 + self.rest(s)
 
     def model(self, s: State) -> RowModel:
         """The term is its own model (operators: the diagonal as curvature, the rest held fixed by `hals`)."""
@@ -99,6 +106,11 @@ class Reconstruction:
         for j, weight in self.smooth.items():
             Q = Q + weight * diagonal_matrix(s.L[j].diagonal())
         return Q
+
+    def pull(self, s: State) -> SmallArray:
+        """Of the same problem: P, less what ``||V||_1`` takes from every entry."""
+        P: SmallArray = s.P[self.features.columns]
+        return P - self.lasso / 2 if self.lasso > 0 else P
 
     def _crowded(self, A: SmallArray) -> SmallArray:
         """A with its off-diagonal entries weighing 1 + overlap."""
@@ -208,6 +220,27 @@ class Ridge(_ByValue):
     def along(self, s: State, d: Sums) -> Quartic:
         """A parabola."""
         return 2 * trace(d.UD), trace(d.DD), 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class Lasso(_ByValue):
+    """The sum of ``X_j'U`` over some features: ``||U||_1`` where they are a column of ones, since codes are >= 0."""
+
+    ones: Block
+    norm2: float = 0.0
+    coupled = False
+
+    def value(self, s: State) -> Scalar:
+        """A sum."""
+        return s.P[self.ones.columns].sum()
+
+    def model(self, s: State) -> RowModel:
+        """A pull that is the same for every code."""
+        return RowModel(zeros_like(s.Q), with_rows(zeros_like(s.P), self.ones.columns, -0.5))
+
+    def along(self, s: State, d: Sums) -> Quartic:
+        """A line, as long as codes are not negative."""
+        return d.PD[self.ones.columns].sum(), 0.0, 0.0, 0.0
 
 
 def _placed(part: SmallArray, s: State, features: Block) -> SmallArray:

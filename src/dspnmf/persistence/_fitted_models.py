@@ -25,6 +25,7 @@ from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.npe import NPE
 from dspnmf.estimators.partial_fit import BatchLearner
+from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
 from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
 from dspnmf.persistence._contents import ModelFileError, cache_folder, has_ours, is_ours, own, within
 from dspnmf.selection.consensusnmf import ConsensusNMF
@@ -45,9 +46,9 @@ _COUNTS = {
     "n_samples_seen_": 0,
     "n_steps_": 0,
 }  # and their least
-_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_")
+_NUMBERS = ("objective_", "reconstruction_err_", "structure_err_", "alpha_")
 _PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are not parameters
-_SUMS = {"reconstruction", "structure"}  # terms that `partial_fit` continues
+_SUMS = {"reconstruction", "structure", CODES_L1, CODES_L2}  # terms that `partial_fit` continues
 
 
 def check_sound(model: object, path: Path) -> None:
@@ -149,13 +150,13 @@ def _array_attribute_faults(held: Mapping[str, Any], k: int, m: int, *, signed: 
 def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactorization | None) -> Iterator[str]:
     """What is wrong with a state, for k components and m features; `model`: an estimator of this package.
 
-    Rows have the columns of X for `transform`, and twice as many for cosines. Estimators of the user's may add their
-    own, and their terms may push as well as pull.
+    Rows have the columns of X for `transform`, twice as many for cosines, one more for L1 penalties. Estimators of the
+    user's may add their own, and their terms may push as well as pull.
     """
     yield from _field_faults(state)
-    width = max(m, len(state.pull)) if np.ndim(state.pull) == 2 else m
+    width, pushed = max(m, len(state.pull)) if np.ndim(state.pull) == 2 else m, model is None
     if model is not None:
-        if set(state.parameters) != set(model._get_param_names()):
+        if not set(state.parameters) <= set(model._get_param_names()):  # one that is new since has its default
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
@@ -163,10 +164,12 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
             yield f"n_components was {fitted.n_components!r}, but there are {k} components"
         similarity = getattr(fitted, "similarity", None)
         width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m
+        pushed = isinstance(fitted, Penalized) and fitted.sums_are_penalized(state.parameters)
+        width += pushed  # a column of ones
     yield from _number_faults({"scale": state.scale}, above=True)
     yield from array_faults("unit", state.unit, (k,))
     yield from array_faults("curvature", state.curvature, (k, k), ROUNDED_SUMS)
-    yield from array_faults("pull", state.pull, (width, k), ANY_SIGN if model is None else ROUNDED_SUMS)
+    yield from array_faults("pull", state.pull, (width, k), ANY_SIGN if pushed else ROUNDED_SUMS)
     if (training := state.training) is not None:
         yield from _field_faults(training)
         n = len(training.codes) if np.ndim(training.codes) else None

@@ -8,8 +8,8 @@ try:
 except ImportError as error:
     raise ImportError('dspnmf.plot needs Matplotlib, which is not installed: pip install "dspnmf[plot]".') from error
 
-from dspnmf.plot._codes import codes, structure
+from dspnmf.plot._codes import codes, points, structure
 from dspnmf.plot._models import components, convergence, correlation, stability
 from dspnmf.plot._selection import selection
 
-__all__ = ["codes", "components", "convergence", "correlation", "selection", "stability", "structure"]
+__all__ = ["codes", "components", "convergence", "correlation", "points", "selection", "stability", "structure"]

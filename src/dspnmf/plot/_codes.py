@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -10,13 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 
 from dspnmf._typing import Array, ArrayLike, Matrix
-from dspnmf.metrics import structure_error
+from dspnmf.metrics import explained_share, structure_error
 from dspnmf.plot import _inputs, _style
 
 _Indices = NDArray[np.intp]
+_NAMED = 12  # features that have their names in the plot
 _MANY = 3000  # more points than this are drawn as a density
 
 
@@ -63,6 +67,75 @@ def codes(Z: ArrayLike, y: ArrayLike | None = None, which: tuple[int, int] = (0,
         _style.legend_on_the_right(ax, len(labels), title)
     ax.set(xlabel=f"component {a % Z.shape[1]}", ylabel=f"component {b % Z.shape[1]}")
     return ax
+
+
+def points(
+    model: BaseEstimator,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    which: tuple[int, int] | None = None,
+    names: Sequence[object] | NDArray[Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot samples (with X) or features (without) as points, over two components of a fitted model.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with components, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features), optional
+        Samples, whose codes are drawn (``model.transform(X)``). Without, each point is a feature, at its weights.
+    y : array-like of shape (n_samples,), optional
+        Colours of samples, as in `codes`.
+    which : (int, int), optional
+        The components on the horizontal and the vertical axis; by default the two that explain most of X, or without X
+        the two of the largest weights.
+    names : sequence, optional
+        One for each feature; the twelve features of the largest weights are named. By default the columns of the data
+        frame the model was fitted on, or numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from dspnmf import DSPNMF, plot
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = DSPNMF(3, random_state=0).fit(minmax_scale(X))
+    >>> len(plot.points(model).collections[0].get_offsets())
+    13
+    >>> len(plot.points(model, minmax_scale(X)).collections[0].get_offsets())
+    178
+    """
+    V, last = _inputs.fitted_array(model, "components_"), _inputs.fitted(model)
+    if len(V) < 2:
+        raise ValueError("The model has one component, but points need two: plot it with plot.components(model).")
+    if X is not None:
+        Z = _inputs.as_floats(model.transform(X))
+        before = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
+        before = before if sparse.issparse(before) else _inputs.as_floats(before)
+        return codes(Z, y, _largest(explained_share(before, Z, V)) if which is None else which, ax=ax)
+    if y is not None:
+        raise ValueError("y colours samples, but X is None: pass the samples too.")
+    a, b = _largest(np.linalg.norm(V, axis=1)) if which is None else which
+    if not all(-len(V) <= part < len(V) for part in (a, b)):
+        raise ValueError(f"which={which!r} names a component that the model does not have: it has 0 to {len(V) - 1}.")
+    words = np.asarray(getattr(last, "feature_names_in_", np.arange(V.shape[1])) if names is None else names)
+    if len(words) != V.shape[1]:
+        raise ValueError(f"names has {len(words)} entries, but the model has {V.shape[1]} features: pass one for each.")
+    ax = _style.one_axes(ax)
+    ax.scatter(V[a], V[b], s=float(np.clip(40_000 / V.shape[1], 10, 30)), alpha=0.75, **_style.point(0))
+    for feature in np.argsort(-np.hypot(V[a], V[b]), kind="stable")[:_NAMED]:
+        at = (V[a, feature], V[b, feature])
+        ax.annotate(str(words[feature]), at, xytext=(4, 3), textcoords="offset points", fontsize=8)
+    ax.set(xlabel=f"weight in component {a % len(V)}", ylabel=f"weight in component {b % len(V)}")
+    return ax
+
+
+def _largest(sizes: Array) -> tuple[int, int]:
+    """The numbers of the two largest, the largest first."""
+    first, second = np.argsort(-sizes, kind="stable")[:2].tolist()
+    return first, second
 
 
 def structure(

@@ -220,7 +220,7 @@ def _plot_images(V: Array, shape: tuple[int, int], ax: Axes | _style.AxesArray |
     axes = _style.several_axes(ax, len(V), 5, (1.4, height + 0.3))
     for number, (part, row) in enumerate(zip(axes, V, strict=True)):
         largest = float(np.abs(row).max()) or 1.0
-        low, shades = (-largest, "RdBu_r") if row.min() < 0 else (0.0, "gray_r")
+        low, shades = (-largest, "RdBu_r") if row.min() < 0 else (0.0, "Blues")
         part.imshow(row.reshape(shape), cmap=shades, vmin=low, vmax=largest)
         part.set(xticks=[], yticks=[])
         part.set_title(f"component {number}", fontsize=9)

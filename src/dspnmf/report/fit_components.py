@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from dspnmf import metrics
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
 from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray
-from dspnmf.report.formatting import capital, cut
+from dspnmf.report.formatting import capital, cut, percent
 from dspnmf.stability import match
 
 MAX_DRAWN = 40  # components; the scatter plot has all
@@ -29,7 +29,11 @@ _BRIGHT = 0.995  # quantile of the codes that gets the brightest colour of a map
 MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
 # From nothing to the largest number, evenly in lightness; the blues of the page.
 _STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
-_LARGEST_TABLE = 40  # components whose correlations are written as numbers; more are a picture
+ORDER = (
+    "The component that explains most of X comes first. Next to its number, which is that of its column in the codes, "
+    "is its share of the squares of X."
+)
+_LARGEST_TABLE = 40  # components whose cosines are written as numbers; more are a picture
 _NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 
 
@@ -63,6 +67,7 @@ class CosineTable(NamedTuple):
 
     name: str
     mean: str
+    numbers: tuple[int, ...]  # of the components, as in the codes
     cells: tuple[tuple[tuple[str, int], ...], ...]
     address: str = ""
 
@@ -100,15 +105,34 @@ def contributions(fit: Fit) -> FloatArray:
     return codes if fit.V is None else codes * np.linalg.norm(fit.V, axis=1)
 
 
+def ordered(inputs: FitInputs) -> NDArray[np.intp]:
+    """Numbers of the components: those that explain most of X first, those that are empty last."""
+    sizes = contributions(inputs.fit)
+    by = sizes if inputs.shares is None else np.where(sizes > 0, inputs.shares, -np.inf)
+    return np.argsort(-by, kind="stable")
+
+
 def drawn(inputs: FitInputs) -> NDArray[np.intp]:
-    """Numbers of the components that are drawn: all, or those that contribute most."""
-    return np.sort(np.argsort(-contributions(inputs.fit), kind="stable")[:MAX_DRAWN])
+    """Numbers of the components that are drawn: all, or those that explain most."""
+    return ordered(inputs)[:MAX_DRAWN]
+
+
+def empty(fit: Fit) -> NDArray[np.intp]:
+    """Numbers of the components that no sample uses, or that have no weight."""
+    return np.flatnonzero(contributions(fit) == 0)
+
+
+def name_of(a: int, inputs: FitInputs) -> str:
+    """A component by its number, with what it explains, or that it is empty."""
+    if a in empty(inputs.fit):
+        return f"Component {a + 1}, empty"
+    return f"Component {a + 1}" + ("" if inputs.shares is None else f", {percent(float(inputs.shares[a]))}")
 
 
 def left_out(inputs: FitInputs) -> str:
     """A sentence on the components that are not drawn, or nothing."""
     number = inputs.fit.Z.shape[1] - len(drawn(inputs))
-    return f"The {number} components that contribute least are not drawn." if number else ""
+    return f"The {number} components that explain least are not drawn." if number else ""
 
 
 def compared(inputs: FitInputs) -> list[tuple[str, FloatArray]]:
@@ -135,10 +159,10 @@ def spectra(inputs: FitInputs) -> Figure:
             Series(name, found.at[starts], np.maximum.reduceat(A[a], starts), kind, style=style)
             for (name, A), kind, style in zip(groups, ("curve", "path"), (0, 2), strict=False)
         )
-        charts.append(Chart(f"Component {a + 1}", Axis(found.label), Axis("weight"), series, height=220))
-    about = "Components over their features, in the unit of X divided by that of the codes."
+        charts.append(Chart(name_of(a, inputs), Axis(found.label), Axis("weight"), series, height=220))
+    about = f"Components over their features, in the unit of X divided by that of the codes. {ORDER}"
     if len(groups) > 1:
-        about += " Behind each the component of plain NMF that is most alike, at the same length."
+        about += " The thin line is the component of plain NMF that is most alike, at the same length."
     step = starts[1] if len(starts) > 1 else 1
     thinned = f"Every point is the largest of {step} neighbouring features." if step > 1 else ""
     text = tuple(filter(None, (about, thinned, left_out(inputs))))
@@ -165,26 +189,28 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
             )
             for j in order
         ]
-        result.append((f"Component {a + 1}", rows))
+        result.append((name_of(a, inputs), [] if a in empty(inputs.fit) else rows))
     return result
 
 
 def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
     """Cosines between components, of each fit that has some."""
     found = []
+    first = ordered(inputs)
     for fit in inputs.fits:
         if fit.V is None or len(fit.V) < 2:
             continue
-        cosines = np.clip(cosine_similarity(fit.V), -1, 1)
+        order = first if fit is inputs.fit else np.arange(len(fit.V))
+        cosines = np.clip(cosine_similarity(fit.V), -1, 1)[np.ix_(order, order)]
         k, mean = len(cosines), f"{metrics.component_correlation(fit.V):.3f}"
         if k > _LARGEST_TABLE:
-            found.append(CosineTable(capital(fit.label), mean, (), picture(np.abs(cosines), (k, k))))
+            found.append(CosineTable(capital(fit.label), mean, (), (), picture(np.abs(cosines), (k, k), 1.0)))
             continue
         cells = tuple(
             tuple(("1", -1) if i == j else (_cosine(v), round(10 * abs(float(v)))) for j, v in enumerate(row))
             for i, row in enumerate(cosines)
         )
-        found.append(CosineTable(capital(fit.label), mean, cells))
+        found.append(CosineTable(capital(fit.label), mean, tuple(map(int, order + 1)), cells))
     return found
 
 
@@ -197,9 +223,21 @@ def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:
     """Each component as a picture, then the baseline's most similar ones in the same order."""
     shape, shown = inputs.table.picture, drawn(inputs)
     assert shape is not None
+    groups = compared(inputs)
+    top = {a: max(float(A[a].max()) for _, A in groups) for a in shown}  # both of a pair have the same colours
     return [
-        (capital(name), [Picture(f"Component {a + 1}", picture(A[a], shape), f"up to {A[a].max():.3g}") for a in shown])
-        for name, A in compared(inputs)
+        (
+            capital(name),
+            [
+                Picture(
+                    name_of(a, inputs) if A is groups[0][1] else f"like component {a + 1}",
+                    picture(A[a], shape, top[a]),
+                    f"up to {A[a].max():.3g}",
+                )
+                for a in shown
+            ],
+        )
+        for name, A in groups
     ]
 
 
@@ -209,7 +247,7 @@ def maps(inputs: FitInputs) -> list[Picture]:
     if grid is None or grid[0] * grid[1] != len(Z):
         return []
     return [
-        Picture(f"Component {a + 1}", picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
+        Picture(name_of(a, inputs), picture(z, grid, float(np.quantile(z, _BRIGHT))), f"up to {z.max():.3g}")
         for a, z in ((a, Z[:, a]) for a in drawn(inputs))
     ]
 

@@ -18,7 +18,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from dspnmf.report.charts import Axis, Chart, Figure, Level, Series, View
-from dspnmf.report.fit_components import contributions
+from dspnmf.report.fit_components import ordered
 from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray, converged, products
 from dspnmf.report.formatting import amount, capital, cut
 
@@ -39,7 +39,7 @@ def scatter(inputs: FitInputs) -> dict[str, Any]:
     table, rows, Z = inputs.table, inputs.scatter_rows, inputs.fit.Z
     names = sorted(table.columns, key=lambda name: name != table.label)[:MAX_COLUMNS]
     columns = [column(name, table.columns[name][rows]) for name in names]
-    first = np.argsort(-contributions(inputs.fit), kind="stable")
+    first = ordered(inputs)
     k = Z.shape[1]
     return {
         "axes": [*(f"component {i + 1}" for i in range(k)), "sample number"],
@@ -122,18 +122,20 @@ def convergence(inputs: FitInputs) -> Figure | None:
     name, kind = inputs.fit.label, "line" if len(at) <= 60 else "curve"
     objective = Series(name, at, history[at], kind=kind, style=_STYLES[0])
     change = -np.diff(history) / np.maximum(np.abs(history[1:]), np.finfo(float).tiny)
-    decrease = Series(name, at[1:], np.maximum(change[at[1:] - 1], 0), kind=kind, style=_STYLES[0])
     tol = float(getattr(model, "tol", 0) or 0)
+    unseen = bool(converged(model) and change[-1] > tol)  # by the stopping rule
+    steps_at = at[1:-1] if unseen else at[1:]
+    decrease = Series(name, steps_at, np.maximum(change[steps_at - 1], 0), kind=kind, style=_STYLES[0])
     levels = (Level(f"tol = {tol:g}", tol),) if tol > 0 else ()
     steps = Axis("iteration (count)")
     charts = (
         Chart("Objective", steps, Axis("objective F", log=log), (objective,)),
         Chart("Relative decrease", steps, Axis("decrease ÷ objective", log=True), (decrease,), levels),
     )
-    seen = tol if converged(model) else float(change[-2:].min())  # by the stopping rule, at most
     ends = (
-        "The last decrease includes the exact codes that end a fit, after the stopping rule."
-        if change[-1] > seen
+        "The relative decrease of the last iteration is not drawn: its objective is that of the exact codes which end "
+        "a fit, and the stopping rule looked at the objective before them."
+        if unseen
         else ""
     )
     return Figure(
@@ -177,8 +179,8 @@ def structure(inputs: FitInputs) -> Figure:
         "structure",
         "Similarities kept",
         (
-            f"Each point is a pair of samples: {drawn}. To the right the inner product of their data, upwards that of "
-            "their codes, in the one unit c that fits best. Where the codes keep the similarities, points lie on the "
+            f"Each point is a pair of samples: {drawn}. Across is the inner product of their data, up that of their "
+            "codes times c, the one factor that fits best. Where the codes keep the similarities, points lie on the "
             "line.",
         ),
         (View("", tuple(charts)),),
@@ -203,9 +205,9 @@ def neighbours(inputs: FitInputs) -> Figure | None:
         Chart("Trustworthiness", asked, Axis("trustworthiness (0 to 1)"), tuple(trust)),
     )
     text = (
-        "Recall: of the nearest neighbours of a sample in the data, the share that are among its nearest in the codes. "
-        "Trustworthiness: 1 less a penalty for neighbours in the codes that are none in the data, the higher the "
-        "farther they come from (Venna & Kaski 2001)."
+        "Recall: of the nearest neighbours of a sample in the data, the share that are also among its nearest in the "
+        "codes. Trustworthiness: 1 minus a penalty for neighbours in the codes that are not neighbours in the data, "
+        "which is higher the farther away they are in the data (Venna & Kaski 2001)."
     )
     return Figure("neighbours", "Neighbours kept", (text,), (View("", charts),))
 

@@ -82,6 +82,12 @@ class FitInputs:
         return int(n), int(m)
 
     @cached_property
+    def shares(self) -> FloatArray | None:
+        """The share of the squares of X that each component of the fit explains; None where ZV is not close to X."""
+        fit = self.fit
+        return np.asarray(metrics.explained_share(self.table.X, fit.Z, fit.V), np.float64) if fit.rebuilds else None
+
+    @cached_property
     def _rows_in_memory(self) -> FloatArray:
         return np.stack([self.table.X[int(row)] for row in self.structure_rows])
 
@@ -248,8 +254,10 @@ def fit_facts(
     -------
     dict
         ``method``, ``shape``, ``sparse``, ``missing_cells``, ``rank``, ``parameters``, ``iterations``, ``converged``,
-        ``objective``; ``reconstruction_error`` (share of the norm), ``structure_error``, ``trustworthiness``,
-        ``neighbour_recall``, ``component_correlation``, ``component_sparseness`` (see `dspnmf.metrics`);
+        ``objective``; ``explained_share`` of the squares of X and ``explained_similarities`` of those of XX',
+        ``reconstruction_error`` and ``structure_error`` (shares of norms: explained is 1 less their square),
+        ``trustworthiness``, ``neighbour_recall``, ``component_correlation``, ``component_sparseness`` (see
+        `dspnmf.metrics`); ``component_shares``, what each component explains of the squares of X;
         ``neighbours`` they were asked for, ``rows_for_neighbours`` and ``rows_for_structure`` that were measured; and
         ``baseline``, the same of plain NMF, or None. What a method does not have is None.
 
@@ -270,26 +278,36 @@ def fit_facts(
 
 def measured(inputs: FitInputs) -> dict[str, Any]:
     """What `fit_facts` returns."""
-    n_rows = len(inputs.neighbour_rows)
+    n_rows, shares = len(inputs.neighbour_rows), inputs.shares
     return {
         "shape": list(inputs.shape),
         "sparse": bool(sparse.issparse(inputs.table.X)),
         "missing_cells": inputs.missing,
         **_measured_fit(inputs, inputs.fit),
-        "neighbours": min(NEIGHBOURS, max(n_rows - 1, 0)),
+        "component_shares": None if shares is None else [float(value) for value in shares],
+        "neighbours": _neighbours(n_rows),
         "rows_for_neighbours": n_rows,
         "rows_for_structure": len(inputs.structure_rows),
         "baseline": None if inputs.baseline is None else _measured_fit(inputs, inputs.baseline),
     }
 
 
+def _neighbours(n: int) -> int:
+    """How many neighbours of n rows are compared: where they are (nearly) all others, every method keeps them."""
+    return min(NEIGHBOURS, max((n - 1) // 2, 0))
+
+
 def _measured_fit(inputs: FitInputs, fit: Fit) -> dict[str, Any]:
     """The numbers of one of the fits."""
     model, rows = fit.model, inputs.structure_rows
+    lost = reconstruction_error(inputs, fit)
+    structure_lost = metrics.structure_error(inputs.rows(fit, rows), fit.Z[rows])
     numbers: dict[str, float | None] = {
         "objective": getattr(model, "objective_", None),
-        "reconstruction_error": reconstruction_error(inputs, fit),
-        "structure_error": metrics.structure_error(inputs.rows(fit, rows), fit.Z[rows]),
+        "explained_share": None if lost is None else 1 - lost**2,
+        "explained_similarities": 1 - structure_lost**2,
+        "reconstruction_error": lost,
+        "structure_error": structure_lost,
         "trustworthiness": None,
         "neighbour_recall": None,
         "component_correlation": None if fit.V is None else metrics.component_correlation(fit.V),
@@ -297,8 +315,9 @@ def _measured_fit(inputs: FitInputs, fit: Fit) -> dict[str, Any]:
     }
     if len(inputs.neighbour_rows) >= 3:
         X, Z = inputs.rows(fit, inputs.neighbour_rows), fit.Z[inputs.neighbour_rows]
-        numbers["trustworthiness"] = metrics.trustworthiness(X, Z, NEIGHBOURS)
-        numbers["neighbour_recall"] = metrics.neighbour_recall(X, Z, NEIGHBOURS)
+        asked = _neighbours(len(inputs.neighbour_rows))
+        numbers["trustworthiness"] = metrics.trustworthiness(X, Z, asked)
+        numbers["neighbour_recall"] = metrics.neighbour_recall(X, Z, asked)
     iterations = getattr(model, "n_iter_", None)
     return {
         "method": fit.name,

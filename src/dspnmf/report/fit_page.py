@@ -32,20 +32,26 @@ FitFacts: TypeAlias = dict[str, Any]  # what `fit_facts` returns
 
 # Name, meaning, and whether the lower (-1) or the higher (1) is better; 0: neither.
 _MEASURES = {
-    "reconstruction_error": ("Reconstruction error", "‖X − UV‖ ÷ ‖X‖: what is lost of the data", -1),
+    "explained_share": (
+        "Explained share of the data",
+        "1 − ‖X − UV‖² ÷ ‖X‖², the share of the squares, as the explained variance of PCA but without centring",
+        1,
+    ),
+    "explained_similarities": ("Explained share of the similarities", "1 − ‖XXᵀ − c UUᵀ‖² ÷ ‖XXᵀ‖², of the squares", 1),
+    "reconstruction_error": ("Reconstruction error", "‖X − UV‖ ÷ ‖X‖, a ratio of norms", -1),
     "structure_error": (
         "Structure error",
-        "‖XXᵀ − c UUᵀ‖ ÷ ‖XXᵀ‖: what is lost of the similarities between samples",
+        "‖XXᵀ − c UUᵀ‖ ÷ ‖XXᵀ‖, a ratio of norms; XXᵀ has the similarities between samples",
         -1,
     ),
     "trustworthiness": ("Trustworthiness", "whether neighbours in the codes were neighbours in the data", 1),
     "neighbour_recall": ("Neighbour recall", "share of neighbours in the data that are neighbours in the codes", 1),
     "component_correlation": (
-        "Correlation of components",
-        "mean cosine of two components: 0 if none share a feature",
+        "Mean cosine of components",
+        "over all pairs of two components: 0 if none share a feature",
         -1,
     ),
-    "component_sparseness": ("Sparseness of components", "0 if all weights are equal, 1 if there is but one", 0),
+    "component_sparseness": ("Sparseness of components", "0 if all weights are equal, 1 if only one is not 0", 0),
 }
 _BETTER = {-1: "Lower is better.", 1: "Higher is better.", 0: ""}
 
@@ -142,6 +148,7 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
         "convergence": fit_figures.convergence(inputs),
         "kind": kind,
         "left_out": components.left_out(inputs),
+        "order": "" if inputs.shares is None else components.ORDER,
         "components": getattr(components, kind)(inputs) if kind else None,
         "all_bars": m <= components.ALL_BARS,
         "maps": components.maps(inputs),
@@ -162,9 +169,9 @@ def _headline(facts: FitFacts) -> str:
     def compared(name: str) -> str:
         return f" (plain NMF: {percent(baseline[name])})" if baseline and baseline[name] is not None else ""
 
-    losses = {"structure_error": "of the similarities between samples", "reconstruction_error": "of the data"}
-    lost = [f"{percent(facts[n])} {what}{compared(n)}" for n, what in losses.items() if facts[n] is not None]
-    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} loses {' and '.join(lost)}."
+    explained = {"explained_share": "of the data", "explained_similarities": "of the similarities between samples"}
+    parts = [f"{percent(facts[n])} {what}{compared(n)}" for n, what in explained.items() if facts[n] is not None]
+    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} explains {' and '.join(parts)}."
     if facts["converged"] is False:
         sentence += f" It had not converged after {facts['iterations']:,} iterations."
     return sentence
@@ -191,7 +198,14 @@ def _notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
     if near < n:
         others = "; the other measures on all" if basis == n else ""
         how = f"on {near:,} samples drawn from the {n:,}, {how} among them{others}"
-    found = [f"Trustworthiness and neighbour recall are measured {how}."]
+    chance = f"; by chance, recall would be {share(facts['neighbours'] / (near - 1))}" if near > 1 else ""
+    found = [
+        f"Explained shares are shares of squares. Trustworthiness and neighbour recall are measured {how}{chance}."
+    ]
+    unused = components.empty(inputs.fit) + 1
+    if len(unused):
+        which = f"component{'s' * (len(unused) > 1)} {', '.join(map(str, unused))}"
+        found.append(f"Empty: {which} of {facts['rank']}. No sample uses them; a smaller rank gives the same fit.")
     if basis < n:
         found.append(f"The structure error is measured on {basis:,} samples drawn from the {n:,}.")
     if inputs.missing:
@@ -201,7 +215,7 @@ def _notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
         )
     columns, most = len(inputs.table.columns), fit_figures.MAX_COLUMNS
     if columns > most:
-        found.append(f"Of {columns} columns that are no features, the first {most} are shown.")
+        found.append(f"Of {columns} columns that are not features, the first {most} are shown.")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 MAX_LETTERS = 80  # of a name or a value
 MISSING = "\N{EN DASH}"
+_MOST_DIGITS = 6  # behind the point
 _SMALLEST, _LARGEST = 1e-3, 1e6  # numbers beyond are written with a power of ten
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -49,19 +50,29 @@ def _power_of_ten(exponent: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, to two digits."""
+    """A share in percent, to two digits; nearly all is not rounded to all."""
     value = 100 * share
-    if value == 0:
-        return "0\N{NO-BREAK SPACE}%"
-    digits = 1 if 99 < value < 100 else max(0, 1 - math.floor(math.log10(value) + 1e-9))
-    return f"{value:.{min(digits, 6)}f}\N{NO-BREAK SPACE}%"
+    if value < 0:
+        return f"\N{MINUS SIGN}{percent(-share)}"
+    digits = max(0, 1 - _exponent(value)) if value > 0 else 0
+    if 99 < value < 100 - 10.0**-_MOST_DIGITS:
+        digits = max(1, -_exponent(100 - value))
+    return f"{value:.{min(digits, _MOST_DIGITS)}f}\N{NO-BREAK SPACE}%"
 
 
 def share(value: float) -> str:
-    """A measure between 0 and 1, to three decimals or two digits."""
-    small = 0 < abs(value) < 0.01
-    text = f"{value:.{min(1 - math.floor(math.log10(abs(value)) + 1e-9), 9)}f}" if small else f"{value:.3f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    """A measure between 0 and 1, to three decimals or two digits; nearly 1 is not rounded to it."""
+    digits = 3
+    if 0 < abs(value) < 0.01:
+        digits = min(1 - _exponent(abs(value)), 9)
+    elif 0.999 < value < 1 - 10.0**-_MOST_DIGITS:
+        digits = -_exponent(1 - value)
+    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _exponent(value: float) -> int:
+    """The power of ten of the first digit."""
+    return math.floor(math.log10(value) + 1e-9)
 
 
 def capital(text: str) -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import KNeighborsClassifier
 
 from dspnmf import __version__
 from dspnmf._atomic_files import write_text
 from dspnmf.report.charts import STYLES, Axis, Chart, Figure, Series, View
+from dspnmf.report.formatting import counted, cut, percent
 from dspnmf.report.page import Assets, render
 from dspnmf.selection import DSPNMFCV
+from dspnmf.selection.results import indistinguishable
 
 _ASSETS = Assets((*Assets().styles, "fit.css"))
 _COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
@@ -25,10 +31,22 @@ _COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
 }
 
 
-def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mapping[str, str] | None = None) -> str:
+def selection_report(
+    cv: DSPNMFCV, *, title: str | None = None, settings: Mapping[str, str] | None = None, command: str | None = None
+) -> str:
     """The page of a fitted `DSPNMFCV`: one HTML file that needs no other and asks for nothing outside.
 
-    The title is by default the choice itself; settings (file, scaling) are shown as they are.
+    Parameters
+    ----------
+    cv : DSPNMFCV
+        A fitted search.
+    title : str, optional
+        By default the choice itself.
+    settings : mapping of str to str, optional
+        File ("Data"), scaling ("Scale"), labels ("Label"): shown as they are.
+    command : str, optional
+        The call of ``dspnmf fit`` that fits the choice; by default it is made from the settings, where they have
+        "Data".
 
     Examples
     --------
@@ -45,51 +63,137 @@ def selection_report(cv: DSPNMFCV, *, title: str | None = None, settings: Mappin
         _ASSETS,
         title=title or f"Rank {cv.n_components_}, alpha {cv.alpha_:.4g}",
         headline=_headline(cv, supervised),
+        notes=_differences(cv),
+        calls=_calls(cv, settings or {}, command),
         figures=[scores(cv, supervised), *([] if supervised else [ranks(cv)])],
-        header=_COLUMNS,
+        header=[*_COLUMNS, "Differs from the choice"],
         candidates=[
-            [form.format(cv.cv_results_[name][i]) for name, form in _COLUMNS.values()]
+            [*(form.format(cv.cv_results_[name][i]) for name, form in _COLUMNS.values()), _differs(cv, i)]
             for i in np.argsort(cv.cv_results_["rank_test_score"], kind="stable")
         ],
         settings=[*dict(settings or {}).items(), ("Versions", f"dspnmf {__version__}")],
     )
 
 
-def write_selection_report(cv: DSPNMFCV, path: Path, *, settings: Mapping[str, str] | None = None) -> None:
-    """Write `selection_report` to a file, which is replaced in one stroke."""
-    write_text(Path(path), selection_report(cv, settings=settings))
+def write_selection_report(cv: DSPNMFCV, path: Path, **options: Any) -> None:
+    """Write `selection_report` (same options) to a file, which is replaced at once."""
+    write_text(Path(path), selection_report(cv, **options))
 
 
 def _headline(cv: DSPNMFCV, supervised: bool) -> str:
-    """The choice and its reason in a sentence."""
-    how = "a classifier does best with its codes" if supervised else "it predicts held-out cells and keeps neighbours"
-    rule = "the best mean" if cv.rule == "best" else "the simplest within one standard error of the best"
-    return (
-        f"Of {len(cv.cv_results_['params'])} candidates on {cv.n_splits_} folds, rank {cv.n_components_} with alpha "
-        f"{cv.alpha_:.4g} was chosen because {how}, on data it has not seen; the rule was {rule}."
+    """The choice and its reason in a sentence or two."""
+    chosen = f"rank {cv.n_components_} with alpha {cv.alpha_:.4g}"
+    if cv.label_weight_ > 0:
+        chosen += f" and label weight {cv.label_weight_:g}"
+    simplest = "; of the candidates within one standard error of the best, it is the simplest" * (cv.rule != "best")
+    if supervised:
+        return (
+            f"Of {counted(len(cv.cv_results_['params']), 'candidate')}, {chosen} was chosen: {_classifier(cv)} has a "
+            f"mean {_score(cv)} of {cv.best_score_:.3f} on the codes of held-out rows, over "
+            f"{counted(cv.n_splits_, 'fold')}{simplest}."
+        )
+    ranks = (cv.rank_results_ or {})["n_components"]
+    first = (
+        f"Of the ranks {', '.join(f'{rank:g}' for rank in ranks)}, rank {cv.n_components_} predicts held-out cells best"
+    )
+    return (f"{first}{simplest}. " if len(ranks) > 1 else "") + (
+        f"Of {counted(len(cv.alphas_), 'weight')} at that rank, alpha {cv.alpha_:.4g} "
+        f"was chosen: {percent(cv.best_score_)} of the {counted(cv.n_neighbors, 'nearest neighbour')} of a held-out "
+        f"row are still its nearest in the codes, over {counted(cv.n_splits_, 'fold')}."
     )
 
 
-def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
-    """Scores over alpha, one line for each rank (and label weight)."""
+def _classifier(cv: DSPNMFCV) -> str:
+    """The classifier of a search, as it is written in Python."""
+    classifier = KNeighborsClassifier(3) if cv.classifier is None else cv.classifier
+    return cut(" ".join(repr(classifier).split()))
+
+
+def _score(cv: DSPNMFCV) -> str:
+    """What the classifier is scored by."""
+    scoring = cv.scoring or "accuracy"
+    return scoring if isinstance(scoring, str) else str(getattr(scoring, "__name__", "score"))
+
+
+def _same(cv: DSPNMFCV) -> NDArray[np.bool_]:
+    """Which candidates cannot be told apart from the choice."""
     found = cv.cv_results_
-    keys = sorted(set(zip(found["param_n_components"], found["param_label_weight"], strict=True)))
-    several = len({weight for _, weight in keys}) > 1
+    scores = np.column_stack([found[f"split{fold}_test_score"] for fold in range(cv.n_splits_)])
+    return indistinguishable(scores, cv.best_index_)
+
+
+def _differs(cv: DSPNMFCV, candidate: int) -> str:
+    """Whether a candidate differs from the choice, in a word."""
+    return "chosen" if candidate == cv.best_index_ else "no" if _same(cv)[candidate] else "yes"
+
+
+def _differences(cv: DSPNMFCV) -> list[str]:
+    """How many candidates cannot be told apart from the choice, and the simplest of them."""
+    if cv.n_splits_ < 2:
+        return ["With one fold, nothing is known of chance: whether candidates differ cannot be said."]
+    found = cv.cv_results_
+    others = np.flatnonzero(_same(cv))  # simplest first
+    others = others[others != cv.best_index_]
+    if not len(others):
+        return ["All other candidates differ from it by more than chance over the folds."]
+    first = others[0]
+    which = f"rank {found['param_n_components'][first]}, alpha {found['param_alpha'][first]:.4g}"
+    if len(found["param_label_weight"]) and found["param_label_weight"].max() > 0:
+        which += f", label weight {found['param_label_weight'][first]:g}"
+    them = (
+        "1 other candidate" if len(others) == 1 else f"{len(others)} of the other {len(found['params']) - 1} candidates"
+    )
+    simplest = "It is" if len(others) == 1 else "The simplest of them is"
+    return [
+        f"{them} cannot be told apart from the choice: over the folds, the mean difference of the scores is at most "
+        f"twice its standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
+    ]
+
+
+def _calls(cv: DSPNMFCV, settings: Mapping[str, str], command: str | None) -> list[tuple[str, str]]:
+    """How to fit the choice: in Python, and on the command line where the file is known."""
+    parts = [f"n_components={cv.n_components_}", f"alpha={cv.alpha_:.6g}"]
+    parts += [f"label_weight={cv.label_weight_:g}"] * (cv.label_weight_ > 0)
+    parts += ["normalize=True"] * bool(cv.normalize)
+    calls = [("Python", f"DSPNMF({', '.join(parts)}, random_state=0).fit(X{', y' * (cv.label_weight_ > 0)})")]
+    if command is None and settings.get("Data"):
+        words = ["dspnmf", "fit", settings["Data"], "--rank", str(cv.n_components_), "--alpha", f"{cv.alpha_:.6g}"]
+        for name in ("Scale", "Label"):
+            words += [f"--{name.lower()}", settings[name]] if settings.get(name) else []
+        words += ["--label-weight", f"{cv.label_weight_:g}"] * (cv.label_weight_ > 0)
+        command = f"{shlex.join(words)} --out FOLDER"
+    return [*calls, *([("Command line", command)] if command else [])]
+
+
+def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
+    """Scores over alpha, one line for each rank (and similarity, label weight)."""
+    found = cv.cv_results_
+    names = ("param_n_components", "param_similarity", "param_diffusion_steps", "param_label_weight")
+    settings = list(zip(*(found[name].tolist() for name in names), strict=True))
+    keys = sorted(set(settings))
+    several, kinds = len({key[3] for key in keys}) > 1, len({key[1:3] for key in keys}) > 1
     series = []
-    for style, (rank, weight) in enumerate(keys):
-        here = np.flatnonzero((found["param_n_components"] == rank) & (found["param_label_weight"] == weight))
+    for style, (rank, similarity, steps, weight) in enumerate(keys):
+        here = np.array([i for i, setting in enumerate(settings) if setting == keys[style]])
         here = here[np.argsort(found["param_alpha"][here])]
         mean, spread = found["mean_test_score"][here], found["std_test_score"][here]
-        name = f"rank {rank}" + (f", label weight {weight:g}" if several else "")
+        name = f"rank {rank}"
+        if kinds:
+            name += f", {similarity}" + (f" {steps} steps" if similarity == "diffused" else "")
+        name += f", label weight {weight:g}" if several else ""
         marks = tuple("chosen" if i == cv.best_index_ else "" for i in here)
         band = {"low": mean - spread, "high": mean + spread}
         series.append(Series(name, found["param_alpha"][here], mean, **band, style=style % STYLES, marks=marks))
-    quantity = "score of the classifier" if supervised else "neighbours kept (share)"
+    quantity = f"{_score(cv)} on held-out rows" if supervised else "neighbours kept (share)"
     chart = Chart("Held-out rows", Axis("alpha", log=True), Axis(quantity), tuple(series), height=380)
     text = (
-        "Mean over the folds; bands are one standard deviation. Alpha = 0 is plain NMF.",
+        "Mean over the folds; bands are one standard deviation on either side. Alpha = 0 is plain NMF.",
         "Codes of held-out rows come from transform; "
-        + ("their labels reach no fit." if supervised else "their neighbours are sought among the other rows."),
+        + (
+            f"{_classifier(cv)} has not seen them, and no fit has seen their labels."
+            if supervised
+            else "their neighbours are looked for among the other rows."
+        ),
     )
     return Figure("scores", "Score over alpha", text, (View("", (chart,)),))
 
@@ -107,7 +211,7 @@ def ranks(cv: DSPNMFCV) -> Figure:
         Chart("Stability", axis, Axis("cosine over folds (0 to 1)"), (stability,)),
     )
     text = (
-        "Cells are hidden at random and predicted from the others: too small a rank misses structure, too large a one "
-        "fits noise. Stability says how alike the components of different folds are.",
+        "Cells are hidden at random and predicted from the others: a rank that is too small misses something, one "
+        "that is too large fits noise. Stability is how similar the components of different folds are (1: the same).",
     )
     return Figure("ranks", "Rank", text, (View("", charts),))

@@ -39,6 +39,20 @@ def chosen(scores: Array, rule: str) -> int:
     return int(np.argmax(means >= means[best] - error))
 
 
+def indistinguishable(scores: Array, row: int) -> NDArray[np.bool_]:
+    """Which rows of scores (candidates x folds) differ from one row by no more than chance, that row included.
+
+    Differences are taken fold by fold, and their mean is compared with twice its standard error, which is enlarged for
+    training sets that overlap (Nadeau & Bengio: Inference for the generalization error, Machine Learning 52, 2003).
+    """
+    count = scores.shape[1]
+    if count < 2:
+        return np.asarray(np.arange(len(scores)) == row)
+    differences = scores - scores[row]
+    error = differences.std(axis=1, ddof=1) * np.sqrt(1 / count + 1 / (count - 1))
+    return np.asarray(np.abs(differences.mean(axis=1)) <= 2 * error)
+
+
 def values(outcomes: Sequence[Sequence[Outcome]], name: str = "value") -> Array:
     """One number of each outcome (rows x folds)."""
     return np.array([[getattr(outcome, name) for outcome in row] for row in outcomes], dtype=float)
@@ -49,6 +63,8 @@ def cv_results(candidates: Sequence[Candidate], outcomes: Sequence[Sequence[Outc
     return {
         "params": [candidate._asdict() for candidate in candidates],
         "param_n_components": np.array([candidate.n_components for candidate in candidates]),
+        "param_similarity": np.array([candidate.similarity for candidate in candidates]),
+        "param_diffusion_steps": np.array([candidate.diffusion_steps for candidate in candidates]),
         "param_alpha": np.array([candidate.alpha for candidate in candidates]),
         "param_label_weight": np.array([candidate.label_weight for candidate in candidates]),
         **_over_folds(outcomes, "test_score"),

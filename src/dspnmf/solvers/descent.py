@@ -182,9 +182,9 @@ def with_components(rows: Rows, objective: Objective, s: State) -> State:
     rounding = ROUNDING_OF_Q[rows.dtype.itemsize]
     improve, fitting = rows.small.components, objective.with_components
     if len(fitting) == 1 and fitting[0].features == X_BLOCK:
-        return replace(s, Vt=improve(s.Vt, s.P, fitting[0].curvature(s), rounding))
+        return replace(s, Vt=improve(s.Vt, fitting[0].pull(s), fitting[0].curvature(s), rounding))
     Vt = s.Vt
     for term in fitting:
         some = term.features.columns
-        Vt = with_rows(Vt, some, improve(s.Vt[some], s.P[some], term.curvature(s), rounding))
+        Vt = with_rows(Vt, some, improve(s.Vt[some], term.pull(s), term.curvature(s), rounding))
     return replace(s, Vt=Vt)

@@ -58,6 +58,7 @@ def ratio(numerator: Array, denominator: Array) -> Array:
 class Multiplicative(Update):
     """One iteration of a rule: codes, then components.
 
+    An L1 penalty lowers c; where nothing is left of it, the bound is lowest at zero.
     Operators between rows (graphs) enter as published everywhere in the family: what pulls is added to c, what pushes
     to b. `published` is the objective the rule was derived for, where it is not the one that is recorded.
     """
@@ -76,14 +77,14 @@ class Multiplicative(Update):
         )  # its fourth power is a number: rules overshoot
 
         def rule(U: Array, c: Array, push: Array) -> Array:
-            return np.minimum(U * self.factor(U @ quartic, U @ quadratic + push, c), most)
+            return np.minimum(U * self.factor(U @ quartic, U @ quadratic + push, np.maximum(c, 0)), most)
 
         sums = mapped(rows)(rule, model)
         new = s.with_sums(*sums)
         Vt = s.Vt
         for term in derived.with_components:
             some = term.features.columns
-            grown = Vt[some] * ratio(new.P[some], Vt[some] @ term.curvature(new))
+            grown = Vt[some] * ratio(np.maximum(term.pull(new), 0), Vt[some] @ term.curvature(new))
             Vt = with_rows(Vt, some, np.minimum(grown, most))
         new = replace(new, Vt=Vt)
         return objective.value(new), new
