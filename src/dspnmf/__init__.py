@@ -42,7 +42,18 @@ __all__ = [
     "load",
     "save",
 ]
-_SUBMODULES = ("anndata", "datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
+_SUBMODULES = (
+    "anndata",
+    "datasets",
+    "graphs",
+    "io",
+    "metrics",
+    "paper",
+    "plot",
+    "preprocessing",
+    "report",
+    "stability",
+)
 
 
 def __getattr__(name: str) -> ModuleType:
