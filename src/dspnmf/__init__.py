@@ -21,7 +21,7 @@ from dspnmf.estimators import (
     SymNMF,
 )
 from dspnmf.persistence import load, save
-from dspnmf.selection import DSPNMFCV
+from dspnmf.selection import DSPNMFCV, ConsensusNMF
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "ConsensusNMF",
     "SymNMF",
     "__version__",
     "load",
