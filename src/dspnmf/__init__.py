@@ -21,7 +21,7 @@ from dspnmf.estimators import (
     SymNMF,
 )
 from dspnmf.persistence import load, save
-from dspnmf.selection import DSPNMFCV
+from dspnmf.selection import DSPNMFCV, ConsensusNMF
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -37,12 +37,24 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "ConsensusNMF",
     "SymNMF",
     "__version__",
     "load",
     "save",
 ]
-_SUBMODULES = ("anndata", "datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
+_SUBMODULES = (
+    "anndata",
+    "datasets",
+    "graphs",
+    "io",
+    "metrics",
+    "paper",
+    "plot",
+    "preprocessing",
+    "report",
+    "stability",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -13,7 +13,7 @@ A method says what it minimises in `problem`; everything else here serves all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,6 +164,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             Non-negative codes, ``X ~ Z @ components_``.
         """
         _validation.check_parameters(self)
+        _validation.check_labels_given(self, y)
         keeper = Checkpoint(checkpoint_path, checkpoint_every)
         path = checked_codes_path(codes_path, X, keeper)
         backend = backend_for(X).storing(path)
@@ -172,9 +173,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             return self._fit(backend, X, y, (W, H), keeper, path)
 
     def _fit(
-        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None
-    ) -> Array:
-        """The fit, after the checks that need nothing but parameters."""
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None,
+        reach: Reach | None = None,
+    ) -> Array:  # fmt: skip
+        """The fit, after the checks that need nothing but parameters; `reach`: in place of the best of the starts."""
         data = backend.check(self, X, reset=True)
         given = self._checked_start(given, data)
         scale = unit_near(data.largest, data.dtype)
@@ -185,10 +187,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if not update.resumable:
             keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
-        root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
+        root = self._init_callback_context(max_subtasks=None if reach else int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            best = self._best_run(X, problem, given, root, keeper)
+            best = reach(self, problem, root) if reach else self._best_run(X, problem, given, root, keeper)
             run = self._settle(problem, best)
             attributes, rows, codes = self._finished(problem, run)
         self._replace_fitted(attributes)
@@ -301,20 +303,28 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """
         rows, point, wanted = problem.rows, keeper.load(problem.rows), int(getattr(self, "n_init", 1))
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        at, apart = point.start if point else 0, keeper.path is not None or not self._update(problem).shares
+        at = point.start if point else 0
         while at < wanted:
-            mine = rows.several(1 if apart else wanted - at)
-            starts = [
-                self._begun(problem._replace(rows=own), given, rng, at + i, best, point) for i, own in enumerate(mine)
-            ]
-            for run in self._descend(X, starts, root, keeper):
+            runs = self._next_runs(X, problem, given, rng, (at, wanted), root, keeper, best, point)
+            for run in runs:
                 best = run.better(best, rows.small)
-            if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
+            if best is not None and len(runs) > 1:  # its codes are part of arrays of all starts
                 best = best._replace(codes=rows.own_codes(best.codes))
-            at, point = at + len(mine), None
+            at, point = at + len(runs), None
         assert best is not None
         rows.begin(best.codes)
         return best
+
+    def _next_runs(
+        self, X: ArrayLike, problem: Problem, given: Start, rng: np.random.RandomState, numbers: tuple[int, int],
+        root: Any, keeper: Checkpoint, best: Run | None = None, point: Point | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """Descents from the first of these numbers on: as many, up to the last, as look at X together."""
+        apart = keeper.path is not None or not self._update(problem).shares
+        mine = problem.rows.several(1 if apart else numbers[1] - numbers[0])
+        several = enumerate(mine, numbers[0])
+        starts = [self._begun(problem._replace(rows=own), given, rng, i, best, point) for i, own in several]
+        return self._descend(X, starts, root, keeper)
 
     def _begun(
         self, problem: Problem, given: Start, rng: np.random.RandomState, number: int, best: Run | None,
@@ -423,12 +433,14 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
+        tags.target_tags.required = getattr(self, "label_weight", 0) > 0
         tags.input_tags.allow_nan = getattr(self, "missing", "error") == "mask"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
+Reach = Callable[[Any, Problem, Any], Run]  # from estimator, problem and the callbacks' context to the run that is kept
 
 
 @dataclass

@@ -8,7 +8,7 @@ where the rows are. The terms there are: `dspnmf.objective.terms`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -74,6 +74,7 @@ class Objective:
 
     terms: Mapping[str, Term]
     weights: Mapping[str, float]
+    held: frozenset[str] = frozenset()  # terms whose components stay as they are
 
     def value(self, s: State) -> Scalar:
         """The objective."""
@@ -108,7 +109,12 @@ class Objective:
     @cached_property
     def with_components(self) -> list[FitsComponents]:
         """The terms with components of their own, also those of weight 0: their errors are still reported."""
-        return [term for term in self.terms.values() if isinstance(term, FitsComponents)]
+        moving = [term for name, term in self.terms.items() if name not in self.held]
+        return [term for term in moving if isinstance(term, FitsComponents)]
+
+    def holding(self, *names: str) -> Objective:
+        """The same, for a descent of the codes: the components of these terms stay as they are."""
+        return replace(self, held=frozenset(names))
 
     @property
     def size(self) -> float:
