@@ -18,7 +18,9 @@ from dspnmf.estimators import (
     ONMF,
     SDNMF,
     SPNMF,
+    MiniBatchNMF,
     SymNMF,
+    non_negative_factorization,
 )
 from dspnmf.persistence import load, save
 from dspnmf.selection import DSPNMFCV
@@ -37,9 +39,11 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "MiniBatchNMF",
     "SymNMF",
     "__version__",
     "load",
+    "non_negative_factorization",
     "save",
 ]
 _SUBMODULES = ("anndata", "datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")

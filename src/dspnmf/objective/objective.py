@@ -53,6 +53,10 @@ class FitsComponents(Protocol):
     def features(self) -> Block:
         """The columns they belong to."""
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether components that no row uses are best at zero."""
+
     def curvature(self, s: State) -> SmallArray:
         """Of the problem the components solve, k x k."""
 
