@@ -72,7 +72,7 @@ def neighbours_in(
     return _csr(found, _weights(X, Y, found, lengths, weights, t), Y.shape[0])
 
 
-def interpolation_in(X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 5) -> sparse.csr_array:
+def interpolation_in(X_new: ArrayLike, X_train: ArrayLike, n_neighbors: int = 10) -> sparse.csr_array:
     """Weights, of sum 1, that interpolate new rows from their nearest training rows: by 1 / distance^2.
 
     A row that equals training rows gets their mean, so what was learned of the training rows is found again.
@@ -115,7 +115,7 @@ def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array
     return laplacian(A, normalized=True)[1]
 
 
-def diffusion(X: ArrayLike, n_neighbors: int = 5, mutual: bool = False) -> sparse.csr_array:
+def diffusion(X: ArrayLike, n_neighbors: int = 10, mutual: bool = True) -> sparse.csr_array:
     """Weights R (n x n, rows of sum 1) with which a step of diffusion averages every row and its neighbours.
 
     R has the weights ``exp(-d_ij^2 / (s_i s_j))`` of `self_tuned` (before they are divided by degrees), 1 on the

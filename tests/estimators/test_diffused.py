@@ -47,7 +47,7 @@ def test_objective_written_out(form: Any, wine: np.ndarray) -> None:
     parameters: dict[str, Any] = {"n_neighbors": 4, "diffusion_steps": 3, "mutual": True, "alpha": 0.02, "lam": 2.0}
     model = DSPNMF(3, similarity="diffused", **parameters, random_state=0, max_iter=40, tol=0)
     Z = model.fit_transform(form(X))
-    Xd = np.linalg.matrix_power(weights_by_loops(X, 4, True), 3) @ X
+    Xd = 0.8 * np.linalg.matrix_power(weights_by_loops(X, 4, True), 3) @ X + 0.2 * X
     structure = np.sum((Xd @ Xd.T - 2 * Z @ Z.T) ** 2)
     expected = np.sum((X - Z @ model.components_) ** 2) + 0.02 * structure
     assert model.objective_ == pytest.approx(expected, rel=1e-9)
@@ -60,11 +60,12 @@ def test_new_rows_are_interpolated() -> None:
     """A new row's pull is that of averaged training rows, weighted by 1 / distance^2: written out for one row."""
     rng = np.random.default_rng(0)
     X, x = rng.random((40, 5)), rng.random((1, 5))
-    model = DSPNMF(2, similarity="diffused", n_neighbors=3, alpha=0.1, random_state=0, tol=1e-9).fit(X)
+    chosen: dict[str, Any] = {"n_neighbors": 3, "diffusion_steps": 8, "mutual": False}
+    model = DSPNMF(2, similarity="diffused", **chosen, alpha=0.1, random_state=0, tol=1e-9).fit(X)
     d = np.linalg.norm(X - x, axis=1)
     near = np.argsort(d)[:3]
     w = d[near] ** -2.0 / (d[near] ** -2.0).sum()
-    Xd = np.linalg.matrix_power(weights_by_loops(X, 3, False), 8) @ X
+    Xd = 0.8 * np.linalg.matrix_power(weights_by_loops(X, 3, False), 8) @ X + 0.2 * X
     xd, Z, V = w @ Xd[near], model.transform(X), model.components_
     S = V @ V.T + 0.2 * Z.T @ Z
     pull = x @ V.T + 0.2 * (xd @ Xd.T @ Z)
@@ -79,7 +80,7 @@ def test_curved_clusters_are_found_again(shape: str) -> None:
     X, y = curved(shape)
     nearness = rbf_kernel(X, X[::10], gamma=50.0)  # circles around one centre differ in these features, not in means
     found = {}
-    far: dict[str, Any] = {"mutual": True, "n_neighbors": 10, "diffusion_steps": 1000}
+    far: dict[str, Any] = {"diffusion_steps": 1000, "alpha": 100.0}
     for similarity, more in (("gram", {}), ("diffused", far)):
         Z = DSPNMF(y.max() + 1, similarity=similarity, normalize=True, random_state=0, **more).fit_transform(nearness)
         clusters = KMeans(y.max() + 1, n_init=10, random_state=0).fit_predict(Z)
@@ -105,11 +106,11 @@ def curved(shape: str) -> tuple[np.ndarray, np.ndarray]:
 def test_sparse_rows_that_fill_up_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What sparse rows would grow to is estimated from some of them first; beyond the memory it is refused."""
     X = sparse.random_array((300, 400), density=0.01, format="csr", rng=0)
-    R = graphs.diffusion(X, 5)
+    R = graphs.diffusion(X, 5, mutual=False)
     assert averaging.stored_entries(X, R, 3) == pytest.approx(averaging.averaged(X, R, 3).nnz, rel=0.2)
     monkeypatch.setattr(averaging, "physical_memory", lambda: 1e5)
     with pytest.raises(ValueError, match=r"diffusion_steps=3 steps would fill \d+% of its cells.*Use fewer steps"):
-        DSPNMF(3, similarity="diffused", diffusion_steps=3).fit(X)
+        DSPNMF(3, similarity="diffused", n_neighbors=5, diffusion_steps=3, mutual=False).fit(X)
 
 
 def test_float32_stays(wine: np.ndarray) -> None:

@@ -8,7 +8,7 @@ from dspnmf.paper import protocol
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import Run, plan
 
-RUN_COUNT, RUN_DIGEST = 3226, "aa04f46660cb326f8df4d0112b650785d81b4be7eaa714836ed6ebc6bac3cb43"
+RUN_COUNT, RUN_DIGEST = 3686, "723f4e1343d168e701bc1da4c12f6afb5308829261ce14dfe10fa30adf092150"
 
 
 def test_plan_is_the_papers() -> None:

@@ -244,3 +244,15 @@ def test_committed_tables_are_generated(tmp_path: Path) -> None:
         assert path.read_text(encoding="utf-8") == (reproduction["FOLDER"] / path.name).read_text(encoding="utf-8"), (
             "run `make readme`"
         )
+
+
+def test_claims_have_the_figures_of_the_committed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure between two marks on the page of claims is that of the committed measurements, and every test is."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    claims = script("update_claims.py")
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert claims["updated"](page, claims["committed_results"]()) == page
+    assert all(f"<!--{name}-->" in page for name in claims["FIGURES"])
+    places = [ROOT / "tests/paper/test_claims.py", *(ROOT / name for name in re.findall(r"tests/\S+?\.py", page))]
+    known = {name for place in places for name in re.findall(r"def (test_\w+)", place.read_text(encoding="utf-8"))}
+    assert set(re.findall(r"[`:](test_\w+)`", page)) <= known

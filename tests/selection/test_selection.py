@@ -527,3 +527,34 @@ def test_units(wine: np.ndarray) -> None:
     one, other = (quick(tol=1e-2).fit(unit * wine) for unit in (1.0, 1024.0))
     np.testing.assert_allclose(other.alphas_ * 1024**2, one.alphas_, rtol=1e-12)
     np.testing.assert_allclose(other.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"], rtol=1e-9)
+
+
+# -- similarities --------------------------------------------------------------------------------------------------
+
+
+def test_similarities_to_choose_from(wine: np.ndarray, wine_labels: Any) -> None:
+    """Every similarity has its own grid, "diffused" one for each number of steps; the choice is what is fitted."""
+    kinds = {"similarities": ["gram", "diffused"], "diffusion_steps": [2, 6], "alphas": [0.5, "auto"]}
+    search = DSPNMFCV([3], **kinds, cv=3, max_iter=30, tol=1e-3, random_state=0).fit(wine, wine_labels)
+    found = search.cv_results_
+    tried = list(zip(found["param_similarity"].tolist(), found["param_diffusion_steps"].tolist(), strict=True))
+    assert tried == [("gram", 2)] * 2 + [("diffused", 2)] * 2 + [("diffused", 6)] * 2
+    for row, (similarity, steps) in enumerate(tried):
+        auto = DSPNMF(3, alpha="auto", similarity=similarity, diffusion_steps=steps, tol=0.1).fit(wine).alpha_
+        pair = found["param_alpha"][row - row % 2 : row - row % 2 + 2]
+        np.testing.assert_allclose(pair, sorted([0.5, auto]), rtol=1e-9)
+    best = search.best_estimator_
+    assert (best.similarity, best.diffusion_steps, best.alpha) == (
+        search.similarity_,
+        search.diffusion_steps_,
+        search.alpha_,
+    )
+    assert search.alphas_.tolist() == found["param_alpha"][2 * (search.best_index_ // 2) :][:2].tolist()
+    assert search.transform(wine).shape == (178, 3)
+
+
+def test_similarities_without_labels(wine: np.ndarray) -> None:
+    """Without labels similarities are compared by the neighbours that codes of held-out rows keep."""
+    search = DSPNMFCV([3], similarities=["diffused", "cosine"], alphas="auto", cv=3, max_iter=30, tol=1e-3).fit(wine)
+    assert search.cv_results_["param_similarity"].tolist() == ["diffused", "cosine"]
+    assert 0.1 < search.best_score_ < 1

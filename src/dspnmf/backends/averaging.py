@@ -1,4 +1,4 @@
-"""X with every row averaged with other rows, step by step: ``R^steps X``, for weights R (n x n, sparse, of sum 1).
+"""Rows of X averaged with others, step by step: ``(1 - own) R^steps X + own X``, R sparse (n x n), its rows of sum 1.
 
 Dense X is averaged some columns at a time, so that no step needs a second X. Sparse X fills in with every step; how far
 is estimated from some rows before any is computed, and what would take most of the machine's memory is refused.
@@ -21,14 +21,15 @@ _SHARE = 0.5  # of the machine's memory that results may take
 _COPIES = 2  # of them that a fit holds: by themselves, and next to X
 
 
-def averaged(X: Matrix, R: Sparse, steps: int, out: Array | None = None) -> Matrix:
-    """``R^steps X`` in X's precision, sparse where X is; dense results go to `out` where that is given."""
-    R = sparse.csr_array(R, dtype=X.dtype)
+def averaged(X: Matrix, R: Sparse, steps: int, own: float = 0.0, out: Array | None = None) -> Matrix:
+    """The averages in X's precision, sparse where X is; dense ones go to `out` where that is given."""
+    R, share = sparse.csr_array(R, dtype=X.dtype), X.dtype.type(own)
     if sparse.issparse(X):
         check_memory(X, R, steps)
+        average = X
         for _ in range(steps):
-            X = sparse.csr_array(R @ X)
-        return X
+            average = sparse.csr_array(R @ average)
+        return sparse.csr_array((1 - share) * average + share * X) if own > 0 else average
     result = np.empty(X.shape, X.dtype) if out is None else out
 
     def task(lo: int, hi: int) -> None:
@@ -36,7 +37,9 @@ def averaged(X: Matrix, R: Sparse, steps: int, out: Array | None = None) -> Matr
             columns = np.ascontiguousarray(X[:, j : min(j + _COLUMNS, hi)])
             for _ in range(steps):
                 columns = R @ columns
-            result[:, j : j + columns.shape[1]] = columns
+            into = result[:, j : j + columns.shape[1]]
+            np.multiply(columns, 1 - share, out=into)
+            into += share * X[:, j : j + columns.shape[1]]
 
     with team():
         spread(task, X.shape[1], 2.0 * steps * R.nnz * X.shape[1], _COLUMNS)

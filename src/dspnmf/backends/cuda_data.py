@@ -83,17 +83,18 @@ class CudaData(BaseData):
         """X with its rows at unit length."""
         return self._with_block("unit rows", unit_rows(self.blocks["X"], scale / self.unit))
 
-    def with_averaged_rows(self, R: Sparse, steps: int) -> Self:
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> Self:
         """X with its averaged rows; those of a CSR tensor are made on the host."""
         X: Tensor = self.blocks["X"]
         if is_csr(X):
             return self._with_block(
-                "averaged rows", csr_on_device(averaged(csr_on_host(X), R, steps), X.dtype, X.device)
+                "averaged rows", csr_on_device(averaged(csr_on_host(X), R, steps, own), X.dtype, X.device)
             )
         weights = csr_on_device(R, X.dtype, X.device)
+        average = X
         for _ in range(steps):
-            X = weights @ X
-        return self._with_block("averaged rows", X)
+            average = weights @ average
+        return self._with_block("averaged rows", torch.lerp(average, X, own) if own > 0 else average)
 
     def _divided(self, unit: float) -> Self:
         X = self.blocks["X"]

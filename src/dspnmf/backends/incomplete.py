@@ -154,7 +154,7 @@ class DataWithMissingCells(MemoryData if TYPE_CHECKING else object):  # type: ig
         """Refused: only complete rows have a length."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 
-    def with_averaged_rows(self, R: Sparse, steps: int) -> NoReturn:
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> NoReturn:
         """Refused: neighbours are searched among complete rows."""
         raise ValueError(_validation.INCOMPLETE_ROWS)
 

@@ -77,14 +77,14 @@ class MemoryData(BaseData):
         """X with its rows at unit length."""
         return self._with_block("unit rows", unit_rows(self.blocks["X"], scale / self.unit))
 
-    def with_averaged_rows(self, R: Sparse, steps: int) -> Self:
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> Self:
         """X with its averaged rows; where they are dense, as halves of one array, which `rows` then take as it is."""
         X, m = self.blocks["X"], self.shape[1]
         if sparse.issparse(X) or len(self.blocks) > 1:
-            return self._with_block("averaged rows", averaged(X, R, steps))
+            return self._with_block("averaged rows", averaged(X, R, steps, own))
         both = np.empty((self.shape[0], 2 * m), X.dtype)
         both[:, :m] = X
-        wide = self._with_block("averaged rows", averaged(X, R, steps, both[:, m:]))
+        wide = self._with_block("averaged rows", averaged(X, R, steps, own, both[:, m:]))
         wide.blocks["X"], wide._both = both[:, :m], both
         return wide
 

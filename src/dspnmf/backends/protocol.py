@@ -233,8 +233,8 @@ class Data(Protocol):
     def with_unit_rows(self, scale: float) -> Data:
         """X with its rows at unit length (times `scale`) as block "unit rows" (capability "features")."""
 
-    def with_averaged_rows(self, R: Sparse, steps: int) -> Data:
-        """X with ``R^steps X`` as block "averaged rows" (capability "graphs"); R is of the host."""
+    def with_averaged_rows(self, R: Sparse, steps: int, own: float = 0.0) -> Data:
+        """X with ``(1 - own) R^steps X + own X`` as block "averaged rows" (capability "graphs"); R is of the host."""
 
     def without_features(self) -> Data:
         """One empty column in place of X, for methods that look at graphs only (capability "graphs")."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from dspnmf import _validation, graphs
 from dspnmf._typing import Array, ArrayLike, Sparse
-from dspnmf._validation import FLAG, MATRIX, either, number, one_of, whole
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, MATRIX, either, number, one_of, whole
 from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import Problem
@@ -26,6 +26,8 @@ from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstructi
 
 SIMILARITIES = ("gram", "diffused", "cosine", "knn", "self-tuned")
 _AVERAGED = 2**24  # numbers of averaged rows that are dense at once
+_NEIGHBOURS, _DIFFUSED_NEIGHBOURS = 5, 10
+_OWN = 0.2  # share of a row itself in its diffused row: keeps near rows apart within a cluster
 _UNITLESS = ("cosine", "knn", "self-tuned", "")  # similarities that do not change with the unit of X
 
 
@@ -66,12 +68,12 @@ default="gram"
         clusters of any shape; see Notes), the cosines of the rows (none of these makes an n x n matrix), a graph of
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
         `transform` is defined for the first four ("self-tuned" and matrices say nothing of new rows).
-    n_neighbors : int, default=5
-        Neighbours of "diffused" and "knn".
-    diffusion_steps : int, default=8
+    n_neighbors : int or "auto", default="auto"
+        Neighbours of "diffused" ("auto": 10) and "knn" ("auto": 5).
+    diffusion_steps : int, default=32
         Steps of "diffused": how far rows are averaged.
-    mutual : bool, default=False
-        Whether "diffused" averages over mutual neighbours only.
+    mutual : bool, default=True
+        Whether "diffused" averages over mutual neighbours only (each among the other's `n_neighbors`).
     missing : {"error", "mask"}, default="error"
         What NaN in X means: an error, or a missing cell that carries no weight (dense X, or NaN stored in a sparse
         one; see Notes). `inverse_transform` of the codes imputes.
@@ -135,6 +137,13 @@ default="gram"
 
     Notes
     -----
+    ``similarity="diffused"`` preserves ``Xd Xd'``, ``Xd = 0.8 R^diffusion_steps X + 0.2 X``: in a step, R averages
+    every row with its neighbours (`dspnmf.graphs.diffusion`), so rows that a chain of neighbours joins become alike.
+    The share of 0.2 keeps near rows apart. Xd is held next to X and makes an iteration twice as long; of sparse X it
+    fills in, and what would take half of the machine's memory is refused. The Xd of a new row is interpolated from
+    those of its `n_neighbors` nearest training rows, by ``1 / distance^2``: a row that equals a training row gets that
+    row's, so `transform` gives the codes of the fit again. The model keeps X for this.
+
     With missing cells, ``||X - UV||^2`` counts the known cells only, and XX' is that of the completed rows: missing
     cells are those of UV, first those of the column means. The completed rows whose similarities are preserved are
     renewed after iterations 1, 2, 4, 8, ...; between two of these the objective never rises (with alpha = 0: never).
@@ -165,9 +174,9 @@ default="gram"
     alpha: float | str = parameter(1.0, ALPHA)
     lam: float = parameter(1.0, number(0, strict=True))
     similarity: str | Sparse = parameter("gram", either(one_of(*SIMILARITIES), MATRIX))
-    n_neighbors: int = parameter(5, whole(1))
-    diffusion_steps: int = parameter(8, whole(1))
-    mutual: bool = parameter(False, FLAG)
+    n_neighbors: int | str = parameter("auto", AUTO_OR_COUNT)
+    diffusion_steps: int = parameter(32, whole(1))
+    mutual: bool = parameter(True, FLAG)
     label_weight: float = parameter(0.0, number(0))
 
     def _needs(self) -> dict[Capability, str]:
@@ -191,8 +200,8 @@ default="gram"
         elif kind == "cosine":
             data, similar = data.with_unit_rows(scale), "unit rows"
         elif kind == "diffused":
-            R = graphs.diffusion(data.on_host(), self.n_neighbors, self.mutual)
-            data, similar = data.with_averaged_rows(R, self.diffusion_steps), "averaged rows"
+            R = graphs.diffusion(data.on_host(), _neighbours(kind, self.n_neighbors), self.mutual)
+            data, similar = data.with_averaged_rows(R, self.diffusion_steps, _OWN), "averaged rows"
         elif kind != "gram":
             operators = [self._graph(data)]
         labels = Labels(*_validation.check_labels(y if self.label_weight > 0 else None, data.shape[0]))
@@ -236,7 +245,7 @@ default="gram"
             A = graphs.check_graph(self.similarity, data.shape[0], name="similarity", signed=True)
         else:
             X = data.on_host()
-            A = graphs.knn(X, self.n_neighbors) if kind == "knn" else graphs.self_tuned(X)
+            A = graphs.knn(X, _neighbours(kind, self.n_neighbors)) if kind == "knn" else graphs.self_tuned(X)
         return Operator(A, np.zeros(data.shape[0]))
 
     def augmented(self, data: Data) -> Data:
@@ -275,17 +284,26 @@ default="gram"
         state = self._transform_state
         if state.training is None:
             return None
-        if _kind(state.parameters["similarity"]) == "diffused":
-            near = graphs.interpolation_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
+        kind = _kind(state.parameters["similarity"])
+        count = _neighbours(kind, state.parameters["n_neighbors"])
+        if kind == "diffused":
+            near = graphs.interpolation_in(data.on_host(), state.training.data, count)
             return self._pulled(near, data.dtype)
         _validation.check_ties(self, "similarity", state.parameters["similarity"], SIMILARITIES[:4])
-        neighbours = graphs.neighbours_in(data.on_host(), state.training.data, state.parameters["n_neighbors"])
+        neighbours = graphs.neighbours_in(data.on_host(), state.training.data, count)
         return self._pulled(neighbours, data.dtype)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         unit = 1.0 if _kind(self.similarity) in _UNITLESS else problem.scale * problem.scale
         error = float(np.sqrt(max(values["structure"], 0.0))) * unit
         return {**super()._errors(values, problem, s), "structure_err_": error}
+
+
+def _neighbours(kind: str, n_neighbors: int | str) -> int:
+    """The neighbours of a graph."""
+    if not isinstance(n_neighbors, str):
+        return int(n_neighbors)
+    return _DIFFUSED_NEIGHBOURS if kind == "diffused" else _NEIGHBOURS
 
 
 def _kind(similarity: str | Sparse) -> str:

@@ -21,7 +21,7 @@ _BARS: dict[str, Any] = {"capsize": 2.5, "elinewidth": 1, "markersize": 4, "mark
 
 
 def selection(cv: DSPNMFCV, *, ax: Axes | _style.AxesArray | None = None) -> Any:
-    """Plot what a `dspnmf.DSPNMFCV` found: scores over alpha, one line for each rank; errors over the rank.
+    """Plot what a `dspnmf.DSPNMFCV` found: scores over alpha, a line for each rank (and similarity); errors over rank.
 
     Bars are standard deviations over folds or repetitions; the ring and the title show what was chosen. An alpha of 0
     (plain NMF) is drawn at the left end of the logarithmic axis. With a single alpha, scores are drawn over the rank.
@@ -81,22 +81,35 @@ def _plot_scores(cv: DSPNMFCV, ax: Axes) -> None:
         np.asarray(cv.cv_results_[key]).astype(np.float64)
         for key in ("param_n_components", "param_alpha", "mean_test_score", "std_test_score")
     )
-    ranks, lines = np.unique(rank, return_inverse=True)
-    if len(np.unique(alpha)) == 1 and len(ranks) > 1:
+    kinds = _kinds(cv)
+    keys = sorted(set(zip(rank.tolist(), kinds, strict=True)))
+    lines = np.array([keys.index(key) for key in zip(rank.tolist(), kinds, strict=True)])
+    if len(np.unique(alpha)) == 1 and len(keys) > 1 and len(set(kinds)) == 1:
         _plot_over_rank(ax, rank, mean, cv.n_components_, spread)
         ax.set(ylabel="score", title=f"chosen: rank {cv.n_components_} (alpha {alpha[0]:.4g})")
         return
     positions = _alpha_positions(alpha)
     x = positions * _shifts(lines, positions)
-    for number, k in enumerate(ranks):
+    for number, (k, kind) in enumerate(keys):
         rows = np.flatnonzero(lines == number)
         rows = rows[np.argsort(alpha[rows])]
-        ax.errorbar(x[rows], mean[rows], spread[rows], label=f"rank {k:g}", **_style.line(number), **_BARS)
+        ax.errorbar(x[rows], mean[rows], spread[rows], label=f"rank {k:g}{kind}", **_style.line(number), **_BARS)
     chosen = (rank == cv.n_components_) & np.isclose(alpha, cv.alpha_, rtol=1e-9, atol=0)
+    if len(set(kinds)) > 1:
+        chosen &= np.arange(len(rank)) == cv.best_index_
     _plot_ring(ax, x[chosen], mean[chosen])
     _set_alpha_axis(ax, alpha, positions)
     ax.set(ylabel="score", title=f"chosen: rank {cv.n_components_}, alpha {cv.alpha_:.4g}")
-    _style.legend_on_the_right(ax, len(ranks))
+    _style.legend_on_the_right(ax, len(keys))
+
+
+def _kinds(cv: DSPNMFCV) -> list[str]:
+    """The similarity of every candidate, as a label goes on; "" where there is only one."""
+    found, count = cv.cv_results_, len(cv.cv_results_["param_alpha"])
+    names = found.get("param_similarity", ["gram"] * count)
+    steps = found.get("param_diffusion_steps", [0] * count)
+    kinds = [f", {name} {step}" if name == "diffused" else f", {name}" for name, step in zip(names, steps, strict=True)]
+    return kinds if len(set(kinds)) > 1 else [""] * count
 
 
 def _alpha_positions(alpha: Array) -> Array:

@@ -166,16 +166,21 @@ def _calls(cv: DSPNMFCV, settings: Mapping[str, str], command: str | None) -> li
 
 
 def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
-    """Scores over alpha, one line for each rank (and label weight)."""
+    """Scores over alpha, one line for each rank (and similarity, label weight)."""
     found = cv.cv_results_
-    keys = sorted(set(zip(found["param_n_components"], found["param_label_weight"], strict=True)))
-    several = len({weight for _, weight in keys}) > 1
+    names = ("param_n_components", "param_similarity", "param_diffusion_steps", "param_label_weight")
+    settings = list(zip(*(found[name].tolist() for name in names), strict=True))
+    keys = sorted(set(settings))
+    several, kinds = len({key[3] for key in keys}) > 1, len({key[1:3] for key in keys}) > 1
     series = []
-    for style, (rank, weight) in enumerate(keys):
-        here = np.flatnonzero((found["param_n_components"] == rank) & (found["param_label_weight"] == weight))
+    for style, (rank, similarity, steps, weight) in enumerate(keys):
+        here = np.array([i for i, setting in enumerate(settings) if setting == keys[style]])
         here = here[np.argsort(found["param_alpha"][here])]
         mean, spread = found["mean_test_score"][here], found["std_test_score"][here]
-        name = f"rank {rank}" + (f", label weight {weight:g}" if several else "")
+        name = f"rank {rank}"
+        if kinds:
+            name += f", {similarity}" + (f" {steps} steps" if similarity == "diffused" else "")
+        name += f", label weight {weight:g}" if several else ""
         marks = tuple("chosen" if i == cv.best_index_ else "" for i in here)
         band = {"low": mean - spread, "high": mean + spread}
         series.append(Series(name, found["param_alpha"][here], mean, **band, style=style % STYLES, marks=marks))

@@ -1,8 +1,8 @@
-"""DSPNMFCV: rank and weights chosen by how well they do on held-out data."""
+"""DSPNMFCV: rank, similarity and weights chosen by how well they do on held-out data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -41,24 +41,29 @@ from dspnmf.stability import stability
 
 @dataclass(eq=False, repr=False)
 class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """DSP-NMF with rank and weights chosen by cross-validation.
+    """DSP-NMF with rank, similarity and weights chosen by cross-validation.
 
-    Without labels, the rank is the one that best predicts cells of X it has not seen, and alpha the one whose codes
-    best keep the neighbours of rows it has not seen. With labels, both are those whose codes a classifier does best
-    with, on rows that neither the factorization nor the classifier has seen. In the end the choice is fitted to all
-    rows.
+    Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those
+    whose codes best keep the neighbours of rows they have not seen. With labels, all are those whose codes a classifier
+    does best with, on rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
+    to all rows.
 
     Parameters
     ----------
     n_components : "auto", int or list of int, default="auto"
         Ranks to choose from. "auto": those of 2, 3, 5, 8, 12 and 20 that are not above the numbers of features and of
         training rows.
-    alphas : int or list of float, default=7
+    similarities : str or list of str, default="gram"
+        What is preserved (`DSPNMF`), to choose from: "gram", "diffused", "cosine", "knn".
+    diffusion_steps : int or list of int, default=32
+        Steps of "diffused" to choose from.
+    alphas : int, "auto" or list of (float or "auto"), default=7
         Weights of the structure to choose from. A number means a grid of that size: 0 (plain NMF), and the others
         evenly in the logarithm from 0.1 to 10,000 times the natural weight ``||X||^2 / ||XX'||^2``, at which both terms
         of the objective have the same size at U = 0. With 7 these are 0, 0.1, 1, 10, 100, 1,000 and 10,000. On the
         paper's data sets (features in [0, 1]) the paper's alpha = 1 is 350 to 160,000 times the natural weight, and the
-        scores of its comparison are best, on average, near 100.
+        scores of its comparison are best, on average, near 100: that is "auto". Natural weights, and with them grids
+        and "auto", are those of each similarity, on all rows.
     label_weights : list of float, default=(0.0,)
         Weights of the labels in the objective (`DSPNMF`) to choose from. Above 0 they need y.
     cv : int, splitter or list of (train, test), default=5
@@ -70,8 +75,9 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     classifier : classifier or None, default=None
         What the codes are for; None is ``KNeighborsClassifier(3)``.
     rule : {"best", "one-se"}, default="best"
-        "best" takes the best mean. "one-se" takes the smallest rank, then the smallest label weight, then the smallest
-        alpha whose mean is at most one standard error (over the folds, of the best) below the best.
+        "best" takes the best mean. "one-se" takes the smallest rank, then the first similarity, the fewest steps, the
+        smallest label weight and the smallest alpha whose mean is at most one standard error (over the folds, of the
+        best) below the best.
     n_neighbors : int, default=10
         Without labels: how many neighbours of a row are to be kept.
     n_init : int, default=1
@@ -95,16 +101,16 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
         one. `transform` and `inverse_transform` are its own.
     components_ : ndarray of shape (n_components_, n_features)
         Its components.
-    n_components_, alpha_, label_weight_
+    n_components_, similarity_, diffusion_steps_, alpha_, label_weight_
         What was chosen; together `best_params_`.
     best_score_, best_index_
         Mean score of the choice, and its row in `cv_results_`.
     cv_results_ : dict of arrays
-        One entry for each candidate, for ``pandas.DataFrame``: `params`, `param_n_components`, `param_alpha`,
-        `param_label_weight`, `split0_test_score` and so on, `mean_test_score`, `std_test_score`, `rank_test_score`,
-        `mean_n_iter`, `mean_fit_time`, `std_fit_time`, and `stability`: how alike the components of the folds are
-        (`dspnmf.stability.agreement`). Without labels all candidates have the chosen rank, as neighbours are kept the
-        better the larger the rank.
+        One entry for each candidate, for ``pandas.DataFrame``: `params`, `param_n_components`, `param_similarity`,
+        `param_diffusion_steps`, `param_alpha`, `param_label_weight`, `split0_test_score` and so on, `mean_test_score`,
+        `std_test_score`, `rank_test_score`, `mean_n_iter`, `mean_fit_time`, `std_fit_time`, and `stability`: how alike
+        the components of the folds are (`dspnmf.stability.agreement`). Without labels all candidates have the chosen
+        rank, as neighbours are kept the better the larger the rank.
     rank_results_ : dict of arrays or None
         Without labels, one entry for each rank: `n_components`, `mean_error`, `std_error`, `split0_error` and so on
         (mean square of X - UV over the held-out cells, as a share of the mean square of X), `stability`, `mean_n_iter`,
@@ -112,7 +118,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     stability_ : ndarray of shape (n_components_,)
         How well each component of `components_` came back in the folds of the choice (`dspnmf.stability.stability`).
     alphas_ : ndarray
-        The grid of alphas.
+        The grid of alphas of the similarity that was chosen.
     n_splits_, n_iter_, n_features_in_, feature_names_in_
         Folds; iterations of the last fit; as everywhere in scikit-learn.
 
@@ -123,9 +129,14 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
 
     Notes
     -----
-    Fits of one rank, label weight and fold are a path of rising alpha: each begins where the one before ended (the
-    first, mostly plain NMF, at random). On five of the paper's data sets, at rank 10, that took 19 to 32 % fewer
-    iterations than new starts and mostly ended at lower objectives. It also makes a fit depend on the grid below it.
+    Fits of one rank, similarity, label weight and fold are a path of rising alpha: each begins where the one before
+    ended (the first, mostly plain NMF, at random). On five of the paper's data sets, at rank 10, that took 19 to 32 %
+    fewer iterations than new starts and mostly ended at lower objectives. It also makes a fit depend on the grid below
+    it.
+
+    Without labels, similarities are compared by the neighbours that codes keep. That sees how well near rows stay near,
+    and nothing of clusters: "diffused" moves rows towards others of their cluster on purpose, so it may lose this
+    comparison and still be the better choice for clustering. Compare it with labels, or by what the codes are for.
 
     Neighbours of a held-out row are looked for among the training rows, by Euclidean distance, in X and in the codes;
     codes of held-out rows come from `transform`. Labels of held-out rows reach no fit.
@@ -154,7 +165,9 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     """
 
     n_components: candidates.Ranks = parameter("auto", candidates.N_COMPONENTS, positional=True)
-    alphas: int | candidates.Weights = parameter(7, candidates.ALPHAS)
+    similarities: str | Sequence[str] = parameter("gram", candidates.SIMILARITY)
+    diffusion_steps: int | Sequence[int] = parameter(32, candidates.STEPS)
+    alphas: candidates.Alphas = parameter(7, candidates.ALPHAS)
     label_weights: candidates.Weights = parameter((0.0,), candidates.WEIGHTS)
     cv: Splitter = parameter(5, CV)
     scoring: str | Callable[..., float] | None = parameter(None, SCORING)
@@ -203,11 +216,12 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
         scoring, parts = self._scoring(y, fold_seed), folds(self.cv, X, y, fold_seed)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=len(parts))]
         ranks = candidates.rank_grid(self.n_components, min(len(part.train) for part in parts), X.shape[1])
-        self.n_splits_, self.alphas_ = len(parts), candidates.alpha_grid(self.alphas, X)
         shared = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol", "normalize")}
+        self.n_splits_, model = len(parts), DSPNMF(**shared)
+        grids = candidates.alpha_grids(self.similarities, self.diffusion_steps, self.alphas, X, model)
         stages = 2 if y is not None else 3
         root = self._init_callback_context(max_subtasks=stages).call_on_fit_task_begin(estimator=self, X=X)
-        fits = Fits(X, y, parts, seeds, DSPNMF(**shared), self.n_jobs, Progress(self, root))
+        fits = Fits(X, y, parts, seeds, model, self.n_jobs, Progress(self, root))
         self.rank_results_: dict[str, Any] | None = None
         if y is None:
             by_rank = fits.of_ranks(ranks, cell_seed)
@@ -215,15 +229,17 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
             for k, error in zip(ranks, self.rank_results_["mean_error"], strict=True):
                 self._log(f"rank {k}: {error:.4f} of held-out cells are not predicted")
             ranks = ranks[[results.chosen(-results.values(by_rank), self.rule)]]
-        tried, outcomes = fits.of_candidates(ranks, self.label_weights, self.alphas_, scoring)
+        tried, outcomes = fits.of_candidates(ranks, self.label_weights, grids, scoring)
         self.cv_results_ = results.cv_results(tried, outcomes)
         for candidate, mean in zip(tried, self.cv_results_["mean_test_score"], strict=True):
-            self._log(", ".join(f"{name}={value:.4g}" for name, value in candidate._asdict().items()) + f": {mean:.4f}")
+            shown = {name: f"{v:.4g}" if isinstance(v, float) else v for name, v in candidate._asdict().items()}
+            self._log(", ".join(f"{name}={value}" for name, value in shown.items()) + f": {mean:.4f}")
         self.best_index_ = results.chosen(results.values(outcomes), self.rule)
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         choice = tried[self.best_index_]
         self.best_params_ = choice._asdict()
-        self.n_components_, self.label_weight_, self.alpha_ = choice
+        self.n_components_, self.similarity_, self.diffusion_steps_, self.label_weight_, self.alpha_ = choice
+        self.alphas_ = grids[choice.kind]
         self.best_estimator_, Z = fits.of_all_rows(choice, self.alphas_, last_seed)
         self.components_, self.n_iter_ = self.best_estimator_.components_, self.best_estimator_.n_iter_
         self.stability_ = stability([self.components_, *(one.components for one in outcomes[self.best_index_])])

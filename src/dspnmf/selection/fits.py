@@ -1,15 +1,15 @@
 """The fits of a search, shared out among processes.
 
-Fits of one rank, label weight and fold are a path of rising alpha: each begins where the one before ended.
+Fits of one rank, similarity, label weight and fold are a path of rising alpha: each begins where the one before ended.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,12 @@ from dspnmf._threads import alone
 from dspnmf._typing import Array, Matrix
 from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.nmf import NMF
-from dspnmf.selection.candidates import Candidate, Weights
+from dspnmf.selection.candidates import Candidate, Similarity, Weights
 from dspnmf.selection.held_out_cells import predict
 from dspnmf.selection.held_out_rows import Fold, Labels, Scoring
 from dspnmf.selection.results import Outcome
+
+Grids: TypeAlias = Mapping[Similarity, Array]  # the weights of the structure for every similarity
 
 
 class Progress(NamedTuple):
@@ -107,34 +109,37 @@ class Fits(NamedTuple):
         )
 
     def of_candidates(
-        self, ranks: NDArray[np.intp], label_weights: Weights, alphas: Array, scoring: Scoring
+        self, ranks: NDArray[np.intp], label_weights: Weights, grids: Grids, scoring: Scoring
     ) -> tuple[list[Candidate], list[list[Outcome]]]:
         """Every candidate, simplest first, and its outcomes in the folds."""
-        settings = list(product(map(int, ranks), map(float, np.unique(label_weights))))
+        settings = list(product(map(int, ranks), grids, map(float, np.unique(label_weights))))
         paths = self._all(
             [
-                delayed(scored_path)(self.X, self.y, fold, alphas, self._first(*setting, seed), scoring)
+                delayed(scored_path)(self.X, self.y, fold, grids[setting[1]], self._first(*setting, seed), scoring)
                 for setting in settings
                 for fold, seed in zip(self.folds, self.seeds, strict=True)
             ],
             "candidates",
         )  # settings x folds x alphas
         outcomes = [list(at_one_alpha) for of_setting in paths for at_one_alpha in zip(*of_setting, strict=True)]
-        return [Candidate(*setting, float(alpha)) for setting in settings for alpha in alphas], outcomes
+        tried = [Candidate(k, *kind, b, float(a)) for k, kind, b in settings for a in grids[kind]]
+        return tried, outcomes
 
     def of_all_rows(self, choice: Candidate, alphas: Array, seed: int) -> tuple[DSPNMF, Array]:
         """The model and codes of the choice on all rows, at the end of its path."""
         alphas = alphas[alphas <= choice.alpha]
-        steps = path(self.X, self.y, alphas, self._first(choice.n_components, choice.label_weight, seed))
+        first = self._first(choice.n_components, choice.kind, choice.label_weight, seed)
+        steps = path(self.X, self.y, alphas, first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # only the last fit is the result
             for _ in alphas[:-1]:
                 next(steps)
         return self.progress.watched("choice", steps, 1)[0]
 
-    def _first(self, k: int, label_weight: float, seed: int) -> DSPNMF:
+    def _first(self, k: int, kind: Similarity, label_weight: float, seed: int) -> DSPNMF:
         """The model that a path begins with."""
-        return clone(self.model).set_params(n_components=k, label_weight=label_weight, random_state=seed)
+        setting = {"n_components": k, "label_weight": label_weight, "random_state": seed}
+        return clone(self.model).set_params(**kind._asdict(), **setting)
 
     def _all(self, tasks: list[Any], name: str) -> list[list[Any]]:
         """Results of all tasks, fold by fold; the last tasks, whose ranks are largest, are begun first."""

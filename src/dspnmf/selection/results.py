@@ -63,6 +63,8 @@ def cv_results(candidates: Sequence[Candidate], outcomes: Sequence[Sequence[Outc
     return {
         "params": [candidate._asdict() for candidate in candidates],
         "param_n_components": np.array([candidate.n_components for candidate in candidates]),
+        "param_similarity": np.array([candidate.similarity for candidate in candidates]),
+        "param_diffusion_steps": np.array([candidate.diffusion_steps for candidate in candidates]),
         "param_alpha": np.array([candidate.alpha for candidate in candidates]),
         "param_label_weight": np.array([candidate.label_weight for candidate in candidates]),
         **_over_folds(outcomes, "test_score"),

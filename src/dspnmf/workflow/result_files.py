@@ -126,6 +126,8 @@ def write_selection(cv: DSPNMFCV, folder: Path, settings: Mapping[str, Any], sca
         "settings": dict(settings),
         "scale": scale,
         "n_components": int(cv.n_components_),
+        "similarity": cv.similarity_,
+        "diffusion_steps": int(cv.diffusion_steps_),
         "alpha": float(cv.alpha_),
         "label_weight": float(cv.label_weight_),
     }
