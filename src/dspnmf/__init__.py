@@ -46,7 +46,18 @@ __all__ = [
     "non_negative_factorization",
     "save",
 ]
-_SUBMODULES = ("anndata", "datasets", "graphs", "io", "metrics", "paper", "plot", "report", "stability")
+_SUBMODULES = (
+    "anndata",
+    "datasets",
+    "graphs",
+    "io",
+    "metrics",
+    "paper",
+    "plot",
+    "preprocessing",
+    "report",
+    "stability",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -7,9 +7,10 @@ with its cache of compiled code. Every compiled function of this package is made
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -25,7 +26,13 @@ with interrupts_postponed():  # numba registers its parts once: half of them wou
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_OPTIONS = {"nopython": True, "nogil": True, "boundscheck": None, "fastmath": {"contract", "nsz"}}
+_OPTIONS: dict[str, Any] = {
+    "nopython": True,
+    "nogil": True,
+    "boundscheck": None,
+    "fastmath": {"contract", "nsz"},
+    "no_cfunc_wrapper": True,  # nobody calls the functions from C
+}
 _DIGEST = sha256().digest_size
 _NO_CACHE = (
     "Compiled code cannot be kept (%s), so every process compiles it again, which takes up to a minute. Set "
@@ -62,7 +69,7 @@ class CompiledFunction(CPUDispatcher):
         with interrupts_postponed(), global_compiler_lock:  # the registries again, read into the compiler
             self.typingctx.refresh()
             self.targetctx.refresh()
-        with interrupts_kept():
+        with interrupts_kept(), _without_collections():
             return super()._compile_for_args(*args, **kws)  # type: ignore[misc]  # numba has types in part
 
     def enable_caching(self) -> None:
@@ -74,6 +81,18 @@ class CompiledFunction(CPUDispatcher):
 
 
 _call = CPUDispatcher.__call__
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Python's collector of cycles rests: the compiler keeps millions of objects, and it would look at them all."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class CheckedFiles(IndexDataCacheFile):

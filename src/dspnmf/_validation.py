@@ -19,6 +19,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from dspnmf._option_words import in_python
 from dspnmf._typing import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ Estimator: TypeAlias = Any  # of this package, or of scikit-learn
 
 
 class ParameterError(ValueError):
-    """A value that a parameter may not have; `parameter` is its name."""
+    """A value that a parameter may not have; `parameter` is its name.
 
-    def __init__(self, message: str, parameter: str = "") -> None:
-        super().__init__(message)
+    `template` is the message with options that the command line shows in its own words, without the fix `in_code`.
+    """
+
+    def __init__(self, message: str, parameter: str = "", in_code: str = "") -> None:
+        super().__init__(in_python(message) + f" {in_code}" * bool(in_code))
         self.parameter = parameter
+        self.template = message
 
 
 class Allowed(NamedTuple):
@@ -142,10 +147,23 @@ def check_parameters(estimator: Estimator) -> None:
         value = getattr(estimator, name)
         if allowed is not None and not allowed.test(value):
             raise ParameterError(
-                f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}. "
-                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",
+                f"{name}={value!r} is not allowed in {type(estimator).__name__}: it must be {allowed.words}.",
                 name,
+                f"Set it with {type(estimator).__name__}({name}=...) or set_params({name}=...).",
             )
+
+
+def check_labels_given(estimator: Estimator, y: ArrayLike) -> None:
+    """Labels that have a weight must be there."""
+    weight = getattr(estimator, "label_weight", 0)
+    if weight > 0 and y is None:
+        name = type(estimator).__name__
+        without = "use GNMF, which is the same without labels" if name == "GDNMF" else "leave label_weight at 0"
+        raise ParameterError(
+            f"{name} with label_weight={weight!r} requires y to be passed, but the target y is None: pass a label for "
+            f"every sample, -1 where it is unknown, or {without}.",
+            "y",
+        )
 
 
 _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.protocol.Capability`)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import io, sparse
 from sklearn.datasets import load_wine
@@ -54,12 +55,17 @@ def test_fit_transform_report(wine: Path, tmp_path: Path) -> None:
     components = read(out / "components.csv", index="component")
     assert list(components.features) == WINE.feature_names
     model = dspnmf.load(out / "model.skops")
-    np.testing.assert_allclose(model.transform(WINE.data), codes.X, rtol=1e-6, atol=1e-9)
+    frame = pd.DataFrame(WINE.data, columns=WINE.feature_names)
+    np.testing.assert_allclose(model.transform(frame), codes.X, rtol=1e-6, atol=1e-9)
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["rank"] == 3
     assert metrics["structure_error"] < metrics["baseline"]["structure_error"]
     run("transform", out, wine, "--label", "class", "--out", tmp_path / "again.csv")
     np.testing.assert_allclose(read(tmp_path / "again.csv", index="bottle").X, codes.X, rtol=1e-6, atol=1e-9)
+    V = components.X[:3]  # in the unit of the data, above the least value of each feature
+    np.testing.assert_allclose(V, model[-1].components_ * np.ptp(WINE.data, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(components.X[3], WINE.data.min(axis=0))
+    assert components.index[3] == "minimum"
     page = (out / "report.html").read_bytes()
     (out / "report.html").unlink()
     run("report", out)
@@ -168,13 +174,16 @@ def test_empty_cells(wine: Path, tmp_path: Path) -> None:
     text = wine.read_text().splitlines()
     text[3] = text[3].replace(text[3].split(",")[2], "", 1)
     wine.write_text("\n".join(text))
-    result = run("fit", wine, "--rank", 2, "--exclude", "class", "--out", tmp_path / "out", status=1)
-    assert 'use missing="mask"' in result.output
-    assert "On the command line, missing is --missing." in result.output
-    assert "bottle 2" in result.output
+    words = ("fit", wine, "--rank", 2, "--exclude", "class", "--out", tmp_path / "out")
+    result = run(*words, "--missing", "error", status=1)
+    assert "of sample bottle 2 (line 4), feature malic_acid is empty: fill it, or use --missing mask." in result.output
     assert not (tmp_path / "out").exists()
-    run("fit", wine, "--rank", 2, "--exclude", "class", "--missing", "mask", "--out", tmp_path / "out")
-    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["missing_cells"] == 1
+    for more in (("--missing", "mask"), ()):
+        said = run(*words, *more, "--force").output
+        assert json.loads((tmp_path / "out" / "metrics.json").read_text())["missing_cells"] == 1
+    assert "Missing: 1 of 2,314 cells" in said
+    assert "carry no weight (--missing error refuses them)" in said
+    assert "bottle 2 (line 4)" in run(*words, "--method", "GNMF", "--force", status=1).output
 
 
 def test_labels_in_the_fit(wine: Path, tmp_path: Path) -> None:
@@ -237,9 +246,8 @@ def test_negative_values(tmp_path: Path) -> None:
     """Negative values name their cell where scaling keeps the sign, and are shifted by minmax."""
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,-4\n5,6\n")
     result = run("fit", tmp_path / "x.csv", "--rank", 1, "--scale", "none", "--out", tmp_path / "out", status=1)
-    assert "feature b" in result.output
-    assert 'use scale="minmax"' in result.output
-    assert "On the command line, scale is --scale." in result.output
+    assert "-4 of sample 1 (line 3), feature b is negative: use --scale minmax" in result.output
+    assert "On the command line" not in result.output
     run("fit", tmp_path / "x.csv", "--rank", 1, "--out", tmp_path / "out")
 
 

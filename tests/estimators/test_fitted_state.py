@@ -107,13 +107,13 @@ def test_stale_attributes_are_removed(wine: np.ndarray) -> None:
     frame = pd.DataFrame(wine, columns=[f"f{i}" for i in range(13)])
     model = DSPNMF(3, label_weight=1.0, **QUICK).fit(frame, labels(wine))
     assert {"feature_names_in_", "classes_", "label_components_"} <= fitted(model)
-    model.fit(wine[:, :9])
+    model.set_params(label_weight=0.0).fit(wine[:, :9])
     assert fitted(model) == fitted(DSPNMF(3, **QUICK).fit(wine[:, :9]))
     assert fitted(model) >= FITTED | {"n_features_in_", "structure_err_", "n_samples_seen_", "n_steps_"}
     assert model.n_features_in_ == 9
     model.stale_ = 1
     assert not hasattr(model.fit(wine), "stale_")
-    assert model.get_params() == DSPNMF(3, label_weight=1.0, **QUICK).get_params()
+    assert model.get_params() == DSPNMF(3, label_weight=0.0, **QUICK).get_params()
 
 
 def test_a_state_is_frozen(wine: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import minmax_scale
 
-from dspnmf import DSPNMF
+from dspnmf import DSPNMF, GDNMF
 
 X, Y = minmax_scale(load_wine().data), load_wine().target
 OPTIONS: dict[str, Any] = {"alpha": 1e-3, "random_state": 0, "tol": 1e-4, "max_iter": 500}
@@ -58,9 +58,18 @@ def test_weight_zero_ignores_labels() -> None:
 
 def test_a_fit_without_labels_leaves_none() -> None:
     """What an earlier fit learned of labels is gone."""
-    model = DSPNMF(4, label_weight=1.0, **OPTIONS).fit(X, Y).fit(X)
+    model = DSPNMF(4, label_weight=1.0, **OPTIONS).fit(X, Y).set_params(label_weight=0.0).fit(X)
     assert not hasattr(model, "classes_")
     assert not hasattr(model, "label_components_")
+
+
+@pytest.mark.parametrize("model", [DSPNMF(2, label_weight=1.0), GDNMF(2)])
+def test_labels_that_have_a_weight_must_be_given(model: DSPNMF | GDNMF) -> None:
+    """A weight of labels without labels is refused before any work, and ignored where it is 0."""
+    with pytest.raises(ValueError, match=r"label_weight=1\.0 requires y to be passed, but the target y is None"):
+        model.fit(X)
+    assert not hasattr(model, "components_")
+    assert not hasattr(model.set_params(label_weight=0.0, tol=1e-2).fit(X), "classes_")
 
 
 def test_unknown_labels_are_no_class() -> None:

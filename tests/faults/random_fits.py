@@ -241,7 +241,7 @@ def _parameters(rng: Rng, name: str, X: Dense, k: int, unit: float) -> tuple[dic
             "metric": (1, m) if rng.random() < 0.2 else str(rng.choice(["discrete", "line"])),
             "sinkhorn_steps": int(rng.integers(1, 16)),
         }
-    if chosen.get("label_weight", 0.0) > 0 and rng.random() < 0.9:
+    if chosen.get("label_weight", 0.0) > 0:
         y = rng.integers(0, int(rng.integers(1, 5)), n)
         y[rng.random(n) < rng.choice([0.0, 0.5, 1.0], p=[0.3, 0.6, 0.1])] = -1
     start: dict[str, Dense] = {}

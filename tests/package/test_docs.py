@@ -39,6 +39,7 @@ PUBLIC_MODULES = (
     "metrics",
     "persistence",
     "plot",
+    "preprocessing",
     "report",
     "stability",
 )

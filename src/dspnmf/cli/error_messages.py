@@ -1,18 +1,19 @@
 """Errors of the library on the command line: their message, the option of the parameter they name, no traceback.
 
-A message is shown as the library wrote it. Where the error names a parameter (`ParameterError`) that is an option of
-the command, a second line says which.
+A message is shown as the library wrote it, with options in the words of the command line. Where the error names a
+parameter (`ParameterError`) but no option, a second line says which option it is.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
 
+from dspnmf._option_words import has_options, in_shell
 from dspnmf._validation import ParameterError
 from dspnmf.paper.store import StoreError
 
@@ -23,6 +24,12 @@ INPUT_ERRORS = (*FILE_ERRORS, ValueError, ImportError)
 def options_line(options: Mapping[str, str]) -> str:
     """Which options the parameters of the library are."""
     return f"On the command line, {' and '.join(f'{name} is {option}' for name, option in options.items())}."
+
+
+def say(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines, with options in the words of the command line."""
+    for line in lines:
+        typer.echo(in_shell(line), err=err)
 
 
 @contextmanager
@@ -51,14 +58,15 @@ def errors_as_messages(
     except kinds as error:
         if debug:
             raise
-        text = str(error) or type(error).__name__
+        template = getattr(error, "template", str(error)) or type(error).__name__
+        text = in_shell(template)
         if isinstance(error, MemoryError):
             text = f"there is not enough memory ({text}). Use fewer features or rows, or a .npy file above 1 GiB."
         elif not isinstance(error, (*INPUT_ERRORS, TypeError)):
             text = f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where."
         name = error.parameter if isinstance(error, ParameterError) else ""
         option = (options or {}).get(name, other_option.format(name)) if name else ""
-        if option:
+        if option and not has_options(template):
             text += f"\n{options_line({name: option})}"
         if as_json:
             typer.echo(json.dumps({"error": text}))

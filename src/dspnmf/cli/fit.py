@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from sklearn.callback import ProgressBar
 
+from dspnmf._option_words import option
 from dspnmf.cli import shared_options as shared
-from dspnmf.cli.error_messages import errors_as_messages
+from dspnmf.cli.error_messages import errors_as_messages, say
+from dspnmf.cli.progress import progress_shown
 from dspnmf.io import read
 from dspnmf.persistence import load
 from dspnmf.report import write_fit_report
 from dspnmf.workflow import (
+    assumptions,
+    described,
     fit_table,
-    matched,
+    mask_missing,
     methods,
     model_of,
     output_folder,
     read_fit,
+    read_matched,
+    scaling,
+    without_names,
     write_fit,
     write_table_codes,
 )
+from dspnmf.workflow.preparation import check_values
 from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder
 
 FIT_EXAMPLES = """\b
 Examples:
-  dspnmf fit wine.csv --rank 3 --label class --out wine
+  dspnmf fit examples/wine.csv --rank 3 --label cultivar --out wine
   dspnmf fit counts.mtx --rank 20 --method NMF --out topics
   dspnmf fit scene.mat --variable scene --rank 10 --scale none --no-baseline --out scene
 """
@@ -39,56 +45,107 @@ Example:
 """
 REPORT_EXAMPLES = """\b
 Examples:
-  dspnmf report wine
+  dspnmf report wine --force
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
-_OPTIONS = {"n_components": "--rank", "random_state": "--seed"} | {
+_OPTIONS = {"n_components": "--rank", "random_state": "--seed", "y": "--label"} | {
     name: f"--{name.replace('_', '-')}" for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
 }
+_RANK, _SEED = 10, 0
+_INTERRUPTED = "dspnmf: interrupted; nothing was written."
+_EXISTS = "{path} exists already: name another file, or replace it with --force."
 
 
 @shared.reads_file
 def fit(
     data: shared.Data,
-    out: Annotated[Path, typer.Option(help="Folder for codes, components, model, metrics and report.")],
     read_options: dict[str, Any],
-    rank: Annotated[int, typer.Option(min=1, help="Number of components.")] = 10,
-    method: Annotated[str, typer.Option(help=", ".join(methods()) + ".")] = "DSPNMF",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for codes, components, model, metrics and report.", show_default="NAME-fit"),
+    ] = None,
+    rank: Annotated[int | None, typer.Option(min=1, help="Number of components.", show_default=str(_RANK))] = None,
+    method: Annotated[
+        str, typer.Option(help=", ".join(methods()) + ".", autocompletion=lambda: [*methods()])
+    ] = "DSPNMF",
     alpha: Annotated[float | None, typer.Option(help="Weight of the structure.", show_default="the method's")] = None,
     scale: shared.Scale = None,
-    label_weight: Annotated[float, typer.Option(min=0, help="Weight of the labels in the fit; 0 only shows them.")] = 0,
-    missing: Annotated[str, typer.Option(help="Empty cells: error, or mask (they carry no weight).")] = "error",
-    seed: shared.Seed = 0,
+    label_weight: Annotated[
+        float | None, typer.Option(min=0, help="Weight of the labels in the fit; 0 only shows them.", show_default="0")
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Empty cells: error, or mask (they carry no weight).", show_default="mask, if METHOD can"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers.", show_default=str(_SEED))] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Parameter of the method, name=value; repeatable.")
     ] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Also fit plain NMF, to compare the numbers with.")
     ] = True,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the state of a long fit: started again, it goes on from there.", show_default=False
+        ),
+    ] = None,
     codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the objective of every iteration.")] = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Factorize a file of data; write codes, components, the model, its numbers and a report."""
-    with errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE"):
+    """Factorize a file of data and report the fit.
+
+    Writes codes, components, the model, its numbers and a report into a folder.
+    """
+    out = Path(f"{data.resolve().name.partition('.')[0]}-fit") if out is None else out
+    stopped = (
+        _INTERRUPTED if checkpoint is None else f"dspnmf: interrupted; the same command goes on from {checkpoint}."
+    )
+    with errors_as_messages(
+        debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=stopped
+    ):
         check_folder(out, FIT_FILES, force=force)
         label = read_options.get("label", "")
-        if label_weight > 0 and not label:
+        if label_weight and not label:
             raise ValueError("--label-weight needs labels: name their column with --label.")
-        masked = None if missing == "error" else missing  # not every method has the parameter
-        optional = {"alpha": alpha, "missing": masked, "label_weight": label_weight or None}
-        parameters = {name: value for name, value in optional.items() if value is not None}
-        model = model_of(method, {"n_components": rank, "random_state": seed, **parameters}, set_ or ())
+        given = {
+            "n_components": rank,
+            "random_state": seed,
+            "alpha": alpha,
+            "missing": missing if missing != "error" else None,
+            "label_weight": label_weight or None,
+            "verbose": verbose or None,
+        }
+        defaults: dict[str, object] = {"n_components": _RANK, "random_state": _SEED}
+        defaults |= {} if label_weight is None else {"label_weight": 0.0}  # not every method has the parameter
+        model = model_of(method, {name: v for name, v in given.items() if v is not None}, set_ or (), defaults)
         table = read(data, **read_options)
-        quiet = as_json or not sys.stderr.isatty()
+        own = missing is not None or any(text.partition("=")[0].strip() == "missing" for text in set_ or ())
+        masked = 0 if own else mask_missing(table, model)
+        if not as_json:
+            say(described(data, table))
+            say([f"Missing cells carry no weight ({option('missing', 'error')} refuses them)."] * bool(masked))
+            if checkpoint is not None and checkpoint.exists():
+                typer.echo(f"Going on from {checkpoint}.", err=True)
         with output_folder(out, FIT_FILES) as folder:
-            result = fit_table(table, model, scale, baseline=baseline, callbacks=() if quiet else (ProgressBar(),))
+            result = fit_table(
+                table,
+                model,
+                scale,
+                baseline=baseline,
+                callbacks=progress_shown(quiet=as_json or verbose),
+                checkpoint=checkpoint,
+                announce=None if as_json else lambda line: say([line], err=True),
+            )
             settings = {"data": str(data.absolute()), "scale": result.scale, "label": label, "read": read_options}
-            write_fit(result, folder, {**settings, "baseline": baseline}, codes)
+            write_fit(result, folder, {**settings, **assumptions(table, result.why), "baseline": baseline}, codes)
     if as_json:
         typer.echo((out / "metrics.json").read_text(encoding="utf-8").rstrip())
     else:
+        say([scaling(result.scale, result.why)])
         _print_summary(result.facts)
         typer.echo(f"Report: {out / 'report.html'}")
 
@@ -115,18 +172,23 @@ def transform(
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Codes of new rows, by a saved model; columns are matched by their names."""
+    """Codes of new rows by a saved model.
+
+    Columns are matched by their names, so their order does not matter, and further ones are left out.
+    """
     if out.suffix.lstrip(".") not in FORMATS:
         raise typer.BadParameter(f"{out} must end in .csv or .parquet.", param_hint="--out")
     with errors_as_messages(debug=debug, as_json=as_json, options={}):
         if out.exists() and not force:
-            raise ValueError(f"{out} exists already: name another file, or replace it with --force.")
+            raise ValueError(_EXISTS.format(path=out))
         pipeline = load(model / "model.skops" if model.is_dir() else model)
         features = getattr(pipeline, "table_features_", None)
         if features is None:
             raise ValueError(f"{model} was not written by `dspnmf fit`: use dspnmf.load in Python.")
-        table = matched(read(data, **read_options), features)
-        Z = pipeline.transform(table.X)
+        table = read_matched(data, features, read_options)
+        masks = getattr(pipeline[-1], "missing", "error") == "mask"
+        check_values(table, missing=masks, scale="minmax", can_mask=False)
+        Z = without_names(pipeline.transform, table.X)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_table_codes(out, Z, table)
     if as_json:
@@ -139,12 +201,19 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Folder that `dspnmf fit` wrote.", show_default=False)],
     data: Annotated[Path | None, typer.Option(help="The file of data, if it has moved.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(help="File of the page.", show_default="FOLDER/report.html")] = None,
+    force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Make the page of a fit again, from its model, its codes and its data."""
+    """Write the page of a fit again.
+
+    It is made from the model, the codes and the data of the fit.
+    """
     with errors_as_messages(debug=debug, as_json=as_json, options={"data": "--data"}):
-        saved, page = read_fit(folder, data), out or folder / "report.html"
+        page = out or folder / "report.html"
+        if page.exists() and not force:
+            raise ValueError(_EXISTS.format(path=page))
+        saved = read_fit(folder, data)
         page.parent.mkdir(parents=True, exist_ok=True)
         options = {"settings": saved.settings, "baseline": None if saved.baseline else False}
         write_fit_report(saved.model, saved.table, saved.codes, page, **options)

@@ -45,8 +45,9 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one a core.")] = None,
     sets: Annotated[str | None, typer.Option(help="Data sets, by name with commas; by default all.")] = None,
 ) -> None:
-    """Run the paper's comparison and write its tables and figures, ours next to the published values.
+    """Run the paper's comparison and write its page.
 
+    Its tables and figures have our values next to the published ones.
     Interrupt it whenever you like: the same command goes on with the runs that are missing.
     """
     names = None if sets is None else _names(sets)

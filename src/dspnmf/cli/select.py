@@ -14,15 +14,15 @@ from joblib import cpu_count
 from sklearn.exceptions import ConvergenceWarning
 
 from dspnmf.cli import shared_options as shared
-from dspnmf.cli.error_messages import errors_as_messages
+from dspnmf.cli.error_messages import errors_as_messages, say
 from dspnmf.io import read
-from dspnmf.workflow import output_folder, select_table, write_selection
+from dspnmf.workflow import assumptions, described, output_folder, scaling, select_table, write_selection
 from dspnmf.workflow.result_files import SELECTION_FILES, check_folder
 
 EXAMPLES = """\b
 Examples:
-  dspnmf select wine.csv --ranks 2,3,5 --out choice
-  dspnmf select wine.csv --label class --ranks 2,3,5 --rule one-se --out choice
+  dspnmf select spectra.csv --ranks 2,3,5 --out choice
+  dspnmf select examples/wine.csv --label cultivar --ranks 2,3,5 --rule one-se --out choice
 """
 _OPTIONS = {
     "n_components": "--ranks",
@@ -49,22 +49,28 @@ def select(
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Choose the rank and the weight of the structure; with --label, by how well its codes separate the classes."""
+    """Choose rank and weight by cross-validation.
+
+    Without --label by cells and neighbours of rows that were held out, with --label by how well codes separate classes.
+    """
     with errors_as_messages(debug=debug, as_json=as_json, options=_OPTIONS):
         check_folder(out, SELECTION_FILES, force=force)
         table = read(data, **read_options)
+        if not as_json:
+            say(described(data, table))
         parameters = {"alphas": alphas, "cv": folds, "rule": rule, "random_state": seed, "n_jobs": jobs or cpu_count()}
         with output_folder(out, SELECTION_FILES) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            cv, chosen_scale = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
+            cv, chosen_scale, why = select_table(table, {"n_components": _numbers(ranks), **parameters}, scale)
             settings = {"data": str(data.absolute()), "label": read_options.get("label", ""), "read": read_options}
+            settings |= assumptions(table, why)
             choice = write_selection(cv, folder, settings, chosen_scale)
     if as_json:
         typer.echo(json.dumps(choice))
         return
     rank, alpha = choice["n_components"], choice["alpha"]
     fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", choice["scale"]]
-    typer.echo(f"Rank {rank}, alpha {alpha:.4g}")
+    say([scaling(choice["scale"], why), f"Rank {rank}, alpha {alpha:.4g}"])
     typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(read_options), *fit])} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")
 
@@ -87,5 +93,5 @@ def _as_arguments(options: Mapping[str, str | bool | tuple[str, ...]]) -> list[s
             words.append("--header" if value else "--no-header")
             continue
         for one in value if isinstance(value, tuple) else (value,):
-            words += [f"--{name}", str(one)]
+            words += [f"--{name.replace('_', '-')}", str(one)]
     return words

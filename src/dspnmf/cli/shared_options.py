@@ -17,10 +17,11 @@ Data = Annotated[
     ),
 ]
 Scale = Annotated[
-    Literal["minmax", "max", "l2", "none"] | None,
+    Literal["common", "minmax", "max", "l2", "none"] | None,
     typer.Option(
-        help="Features to [0, 1], by their largest value, rows to unit length, or as they are.",
-        show_default="minmax; max for sparse data; none for files above 1 GiB",
+        help="All features by one number (common), each to [0, 1] (minmax), each by its largest value (max), samples "
+        "to unit length (l2), or as they are (none).",
+        show_default="common for data in one unit, else minmax; none for files above 1 GiB",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random numbers.")]
@@ -32,7 +33,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program 
 def _read_options(
     label: Annotated[
         str | None,
-        typer.Option(help="Column of labels, by name (.mat: a variable); not a feature.", show_default=False),
+        typer.Option(help="Column of labels, by its name (.mat: a variable); not a feature.", show_default=False),
     ] = None,
     index: Annotated[str | None, typer.Option(help="Column that names the samples.", show_default="found")] = None,
     delimiter: Annotated[
@@ -48,11 +49,41 @@ def _read_options(
     exclude: Annotated[
         list[str] | None, typer.Option(help="Column that is not a feature; repeatable.", show_default=False)
     ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(help="Feature that looks like row numbers or an id; repeatable.", show_default=False),
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark of text: . or ,", show_default="found")] = None,
+    thousands: Annotated[
+        str | None,
+        typer.Option(help="What separates thousands in text: . , ' space or none.", show_default="found"),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of text, such as cp1252 or utf-16.", show_default="found")
+    ] = None,
+    skip_rows: Annotated[
+        int | None, typer.Option(min=0, help="Lines of text above the table.", show_default="found")
+    ] = None,
+    na: Annotated[
+        list[str] | None,
+        typer.Option(help="Word for a missing value, in addition to NA, n.d., <LOD, - and others; repeatable."),
+    ] = None,
 ) -> dict[str, Any]:
     """Keyword arguments of `dspnmf.io.read`: the options that were given."""
     delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
-    columns = {"label": label, "index": index, "exclude": tuple(exclude) if exclude else None}
-    options = {**columns, "delimiter": delimiter, "header": header, "variable": variable}
+    several = {"exclude": exclude, "include": include, "na": na}
+    options = {
+        "label": label,
+        "index": index,
+        **{name: tuple(values) if values else None for name, values in several.items()},
+        "delimiter": delimiter,
+        "header": header,
+        "variable": variable,
+        "decimal": decimal,
+        "thousands": thousands,
+        "encoding": encoding,
+        "skip_rows": skip_rows,
+    }
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -170,6 +170,7 @@ class Factorization(
             Non-negative codes, ``X ~ Z @ components_``.
         """
         _validation.check_parameters(self)
+        _validation.check_labels_given(self, y)
         keeper = Checkpoint(checkpoint_path, checkpoint_every)
         path = checked_codes_path(codes_path, X, keeper)
         backend = backend_for(X).storing(path)
@@ -443,6 +444,7 @@ class Factorization(
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         tags.input_tags.sparse = True
+        tags.target_tags.required = getattr(self, "label_weight", 0) > 0
         tags.input_tags.allow_nan = getattr(self, "missing", "error") == "mask"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

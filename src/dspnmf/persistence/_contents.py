@@ -24,6 +24,7 @@ from dspnmf.backends.memory import on_host
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import Factorization
 from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
+from dspnmf.preprocessing import CommonScaler
 
 _ELSEWHERE = ("torch", "cupy")
 _NEVER = ("numpy.void", "numpy.object_")  # the first would be as large as a number in the file says
@@ -88,7 +89,7 @@ def name_of(kind: type) -> str:
 
 def trusted(classes: Iterable[type] = ()) -> list[str]:
     """Types that are let through in addition to those skops knows to be harmless; `classes` are the caller's own."""
-    return [*own(), *map(name_of, (*_STATES, *classes)), *_SPARSE, *_SPLITTERS]
+    return [*own(), *map(name_of, (*_STATES, CommonScaler, *classes)), *_SPARSE, *_SPLITTERS]
 
 
 def refused(description: Description, file: BinaryIO, classes: Iterable[type] = ()) -> list[str]:

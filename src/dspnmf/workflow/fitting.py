@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -15,13 +16,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 import dspnmf.estimators as family
+from dspnmf._option_words import option
+from dspnmf._validation import ParameterError
 from dspnmf.io import Table
 from dspnmf.report import fit_baseline, fit_facts
 from dspnmf.report.fit_measurements import Baseline, FloatArray
 from dspnmf.selection import DSPNMFCV
-from dspnmf.workflow.preparation import check_values, default_scale, labels_of, scaled, scaler
+from dspnmf.workflow.preparation import check_values, labels_of, scaled
+from dspnmf.workflow.scaling import fitted_scaler, suitable_scale
 
 _WITHOUT_COMPONENTS = ("NPE", "SymNMF")
+_LONG = 5.0  # seconds of a fit whose baseline is announced
+_EVERY = 30.0  # seconds between two writes of a checkpoint
+_CLOSE = 0.7  # likeness of a name that is suggested
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class FitResult:
     facts: dict[str, Any]
     baseline: Baseline
     scale: str
+    why: str  # that scale; "" where it was asked for
     seconds: float
 
 
@@ -42,20 +50,31 @@ def methods() -> list[str]:
     return [name for name in family.__all__ if name not in _WITHOUT_COMPONENTS]
 
 
-def model_of(method: str, parameters: Mapping[str, object], texts: Iterable[str] = ()) -> BaseEstimator:
-    """An estimator by its name, with parameters, and more of them as texts ``name=value``."""
+def model_of(
+    method: str,
+    parameters: Mapping[str, object],
+    texts: Iterable[str] = (),
+    defaults: Mapping[str, object] | None = None,
+) -> BaseEstimator:
+    """An estimator by its name, with parameters, more of them as texts ``name=value``, and defaults for the others."""
     names = {name.lower(): name for name in methods()}
     if method.lower() not in names:
-        raise ValueError(f"There is no method {method!r}: choose from {', '.join(methods())}.")
+        near = get_close_matches(method.lower(), names, 1, _CLOSE)
+        hint = f"did you mean {names[near[0]]}?" if near else f"choose from {', '.join(methods())}."
+        raise ValueError(f"There is no method {method!r}: {hint}")
     cls = getattr(family, names[method.lower()])
-    given = {**parameters, **dict(map(_parsed, texts))}
-    allowed = cls().get_params(deep=False)
+    allowed, given = cls().get_params(deep=False), dict(parameters)
+    for name, value in map(_parsed, texts):
+        if name in given:
+            known = option("set", f"{name}={value}")
+            raise ValueError(f"{name} is given twice, as {given[name]!r} and with {known}: leave one of them out.")
+        given[name] = value
     for name in given:
         if name not in allowed:
-            near = get_close_matches(name, allowed, 1)
+            near = get_close_matches(name, allowed, 1, _CLOSE)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(allowed))}."
-            raise ValueError(f"{cls.__name__} has no parameter {name}: {hint}")
-    return cls(**given)
+            raise ParameterError(f"{cls.__name__} has no parameter {name}: {hint}", name)
+    return cls(**{name: value for name, value in (defaults or {}).items() if name in allowed} | given)
 
 
 def _parsed(text: str) -> tuple[str, object]:
@@ -76,34 +95,45 @@ def fit_table(
     *,
     baseline: bool = True,
     callbacks: Iterable[object] = (),
+    checkpoint: Path | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> FitResult:
     """Scale and factorize a table, and fit plain NMF as a baseline if `baseline`.
 
-    Labels are handed to models that learn from them, and only shown otherwise.
+    Labels are handed to models that learn from them, and only shown otherwise. With a `checkpoint` a fit that was
+    killed goes on when it is called again; the baseline is then fitted first, as the file is removed when the fit is
+    done. `announce` is called with a line before a baseline that takes long.
     """
-    scale = scale or default_scale(table)
+    scale, why = (scale, "") if scale else suitable_scale(table)
     labels = labels_of(table) if getattr(model, "label_weight", 0) > 0 else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
-    step = scaler(scale, table).fit(table.X)
+    step = fitted_scaler(scale, table)
     here = scaled(table, step)
+    plain: Baseline = False
+    if baseline and checkpoint is not None:
+        plain = fit_baseline(model, here)
+    resumable = {"checkpoint_path": checkpoint, "checkpoint_every": _EVERY} if checkpoint is not None else {}
     begin = time.perf_counter()
     if callbacks:
         model.set_callbacks(*callbacks)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the facts say whether it converged
-        codes = model.fit_transform(here.X, labels)
+        codes = model.fit_transform(here.X, labels, **resumable)
     seconds = time.perf_counter() - begin
     if callbacks:
         model.set_callbacks()
-    plain = fit_baseline(model, here) if baseline else False
+    if baseline and checkpoint is None:
+        if announce is not None and seconds > _LONG:
+            announce(f"Fitting plain NMF of the same rank, to compare with ({option('no_baseline')} leaves it out).")
+        plain = fit_baseline(model, here)
     pipeline = Pipeline([("scale", step), ("factors", model)])
     pipeline.table_features_ = [str(name) for name in table.features]
-    return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, seconds)
+    return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, why, seconds)
 
 
-def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str]:
-    """A fitted `DSPNMFCV`, with the labels if the table has some; and how the table was scaled."""
-    scale = scale or default_scale(table)
+def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str, str]:
+    """A fitted `DSPNMFCV`, with the labels if the table has some; how the table was scaled, and why."""
+    scale, why = (scale, "") if scale else suitable_scale(table)
     check_values(table, missing=False, scale=scale, can_mask=False)
-    here = scaled(table, scaler(scale, table).fit(table.X))
-    return DSPNMFCV(**parameters).fit(here.X, labels_of(table)), scale
+    here = scaled(table, fitted_scaler(scale, table))
+    return DSPNMFCV(**parameters).fit(here.X, labels_of(table)), scale, why

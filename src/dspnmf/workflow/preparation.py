@@ -1,81 +1,92 @@
-"""Tables made ready for a model: allowed values, scaling, labels, features by name.
+"""Tables made ready for a model: allowed values, missing cells, labels, features by name.
 
 Scaling is the first step of the saved pipeline, so that a model takes data as they are in the file.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer
 
+from dspnmf._option_words import option
 from dspnmf._validation import ParameterError
-from dspnmf.io import Table
-
-_SPARSE = 'scale="minmax" would fill the zeros of sparse data: use "max" (divide by the largest value of a feature).'
-_EMPTY_CELLS = 'scale="l2" (rows of unit length) needs every cell, but cells are missing: use "minmax" or "max".'
-_LARGE = 'The data are read from their file piece by piece, and scale="{scale}" would load them: use scale="none".'
+from dspnmf.io import Table, read
+from dspnmf.report.fit_measurements import stored
+from dspnmf.workflow.scaling import is_noise
 
 Labels: TypeAlias = "NDArray[np.str_] | NDArray[np.number] | None"
 
 
-def default_scale(table: Table) -> str:
-    """The scaling where none is asked for: "minmax", but "max" for sparse data and "none" for large files."""
-    if table.in_file:
-        return "none"
-    return "max" if sparse.issparse(table.X) else "minmax"
-
-
-def scaler(scale: str, table: Table) -> BaseEstimator:
-    """The unfitted step that scales; values of new rows beyond those of the fit are cut off at 0 and 1 by "minmax"."""
-    X = table.X
-    if table.in_file and scale != "none":
-        raise ParameterError(_LARGE.format(scale=scale), "scale")
-    if scale == "minmax":
-        if sparse.issparse(X):
-            raise ParameterError(_SPARSE, "scale")
-        return MinMaxScaler(clip=True)
-    if scale == "l2" and np.isnan(X.data if sparse.issparse(X) else X).any():
-        raise ParameterError(_EMPTY_CELLS, "scale")
-    return {"max": MaxAbsScaler(), "l2": Normalizer(), "none": FunctionTransformer(accept_sparse=True)}[scale]
-
-
 def scaled(table: Table, step: BaseEstimator) -> Table:
-    """The table after a fitted step."""
-    return replace(table, X=step.transform(table.X))
+    """The table after a fitted step; its columns are known to be those of the fit."""
+    return replace(table, X=without_names(step.transform, table.X))
+
+
+def without_names(function: Any, X: Any) -> Any:
+    """What a step or pipeline with names of features makes of an array whose columns were matched by name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+        return function(X)
+
+
+def mask_missing(table: Table, model: BaseEstimator) -> int:
+    """Have a model take missing cells for what they are, if it can; how many there are."""
+    if table.in_file or not (count := int(np.isnan(stored(table.X)).sum())):
+        return 0
+    if "missing" not in model.get_params(deep=False):
+        return 0
+    model.set_params(missing="mask")
+    return count
 
 
 def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = True) -> None:
     """Refuse infinity, negative values where scaling keeps the sign, and empty cells unless `missing`."""
     if table.in_file:
         return  # too large to be read twice: the fit checks
-    values = table.X.data if sparse.issparse(table.X) else table.X
+    values = stored(table.X)
     if values.size == 0:
         return
     low, high = float(np.min(values)), float(np.max(values))
     if np.isfinite(low) and np.isfinite(high) and (low >= 0 or scale == "minmax"):
         return
-    fill = 'fill it, or use missing="mask"' if can_mask else "fill it, or leave the sample or the feature out"
+    low, high = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=0.0))
+    signed = scale == "minmax" or (scale == "common" and is_noise(low, high))
+    mask = f"use {option('missing', 'mask')}" if can_mask else "leave the sample or the feature out"
     for is_bad, words, parameter in (
         (np.isinf, "is not finite: correct the cell", ""),
-        (lambda v: np.isnan(v) & (not missing), f"is empty: {fill}", "missing" if can_mask else ""),
-        (lambda v: (v < 0) & (scale != "minmax"), 'is negative: use scale="minmax", or shift the feature', "scale"),
+        (lambda v: np.isnan(v) & (not missing), f"is empty: fill it, or {mask}", "missing" if can_mask else ""),
+        (
+            lambda v: (v < 0) & (not signed),
+            f"is negative: use {option('scale', 'minmax')}, or shift the feature",
+            "scale",
+        ),
     ):
         if is_bad(values).any():
             cells = sparse.coo_array(table.X)
             first = np.flatnonzero(is_bad(cells.data))[0]
-            where = f"sample {table.index[cells.row[first]]!s}, feature {table.features[cells.col[first]]!s}"
+            where = _place(table, int(cells.row[first]), int(cells.col[first]))
             raise ParameterError(f"The value {cells.data[first]:g} of {where} {words}.", parameter)
     if missing and not sparse.issparse(table.X):
         empty = np.isnan(table.X).all(axis=0)
         if empty.any():
-            name = table.features[int(np.flatnonzero(empty)[0])]
-            raise ParameterError(f"Feature {name!s} has no value at all: exclude it.", "exclude")
+            name = str(table.features[int(np.flatnonzero(empty)[0])])
+            raise ParameterError(
+                f"Feature {name} has no value at all: {option('exclude', name)} leaves it out.", "exclude"
+            )
+
+
+def _place(table: Table, row: int, column: int) -> str:
+    """Where a value is: in which line of the file, in words its owner knows."""
+    line = "" if table.lines is None else f" (line {table.lines[row]})"
+    return f"sample {table.index[row]!s}{line}, feature {table.features[column]!s}"
 
 
 def labels_of(table: Table) -> Labels:
@@ -95,6 +106,16 @@ def labels_of(table: Table) -> Labels:
     return np.where(empty, -1 if labels.dtype.kind in "fiub" else "-1", named)
 
 
+def read_matched(path: Path, features: list[str], options: Mapping[str, Any]) -> Table:
+    """The table in a file with the features of a model; those that look like row numbers there are features, too."""
+    table = read(path, **options)
+    absent = set(features) - {str(name) for name in table.features}
+    hidden = absent & (table.left_out.keys() | {table.index_name})
+    if hidden:
+        table = read(path, **{**options, "include": (*options.get("include", ()), *sorted(hidden))})
+    return matched(table, features)
+
+
 def matched(table: Table, features: list[str]) -> Table:
     """The table with the features of a model, in its order; further columns are left out."""
     names = [str(name) for name in table.features]
@@ -109,4 +130,4 @@ def matched(table: Table, features: list[str]) -> Table:
             f"The data have {len(names)} features. Name the columns as in the fit."
         )
     columns = [number[name] for name in features]
-    return replace(table, X=table.X[:, columns], features=np.asarray(features))
+    return replace(table, X=table.X[:, columns], features=np.asarray(features), units=())

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 import dspnmf
 from dspnmf._atomic_files import write_text
+from dspnmf._option_words import option
 from dspnmf._validation import ParameterError
 from dspnmf.io import Table, read, write_codes
 from dspnmf.persistence import load
@@ -20,11 +21,13 @@ from dspnmf.report import write_fit_report, write_selection_report
 from dspnmf.report.fit_measurements import FloatArray
 from dspnmf.selection import DSPNMFCV
 from dspnmf.workflow.fitting import FitResult
-from dspnmf.workflow.preparation import matched, scaled
+from dspnmf.workflow.preparation import read_matched, scaled
+from dspnmf.workflow.scaling import in_units_of_data
 
 FORMATS = ("csv", "parquet")
 FIT_FILES = ("codes.csv", "codes.parquet", "components.csv", "model.skops", "metrics.json", "report.html")
 SELECTION_FILES = ("selection.csv", "ranks.csv", "choice.json", "selection.html")
+FORCE = option("force")
 _NO_FIT = "{path} holds no fit (there is no {name} in it): name a folder that `dspnmf fit` wrote."
 
 
@@ -37,8 +40,7 @@ def check_folder(path: Path, names: tuple[str, ...], *, force: bool = False) -> 
             raise ValueError(f"{folder} is a file: name a folder for the results.")
     there = [name for name in names if (path / name).exists()]
     if there and not force:
-        message = f"{path} holds {', '.join(there)} already: name another folder, or replace them with force=True."
-        raise ParameterError(message, "force")
+        raise ValueError(f"{path} holds {', '.join(there)} already: name another folder, or replace them with {FORCE}.")
 
 
 def code_names(k: int) -> list[str]:
@@ -62,8 +64,10 @@ def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form
     table, model = result.table, result.pipeline[-1]
     V = np.asarray(model.components_)
     write_table_codes(folder / f"codes.{form}", result.codes, table)
-    names = np.asarray(code_names(len(V)))
-    write_codes(folder / "components.csv", V, names, "component", [str(name) for name in table.features])
+    V, least = in_units_of_data(result.pipeline[0], V)
+    names = [*code_names(len(V)), *(["minimum"] if least is not None else [])]
+    rows = V if least is None else np.vstack([V, least])
+    write_codes(folder / "components.csv", rows, names, "component", [str(name) for name in table.features])
     dspnmf.save(result.pipeline, folder / "model.skops")
     about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
     write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
@@ -100,7 +104,7 @@ def read_fit(folder: Path, data: Path | None = None) -> SavedFit:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{folder / 'metrics.json'} is damaged ({error!r}): fit again.") from error
     pipeline = load(folder / "model.skops")
-    table = matched(read(source, **options), pipeline.table_features_)
+    table = read_matched(source, pipeline.table_features_, options)
     here = scaled(table, pipeline[0])
     form = next((form for form in FORMATS if (folder / f"codes.{form}").is_file()), None)
     if form is None:

@@ -295,7 +295,7 @@ def guess(Yt: Array, Gt: Array, S: Array, delta: Array | None, kappa: Array) -> 
     """Some sweeps over the codes Yt."""
     inverse, rest = inverse_diagonal(S, 1e-30), np.empty(Yt.shape[1])
     for _ in range(SWEEPS):
-        sweep(Yt, Gt, S, inverse, delta, kappa, 0, rest, Yt.shape[1])
+        sweep(Yt, Gt, S, inverse, delta, kappa, int(np.int64(0)), rest, Yt.shape[1])
 
 
 @compiled

@@ -206,7 +206,7 @@ def sweep_rows(Y: Array, G: Array, S: Array, rounding: float, block: int) -> flo
         for b in range(j - i):
             for a in range(k):
                 Yt[a, b], Gt[a, b] = Y[i + b, a], G[i + b, a]
-        change += sweep(Yt, Gt, S, inverse, None, None, 0, rest, j - i)
+        change += sweep(Yt, Gt, S, inverse, None, None, i, rest, j - i)
         for b in range(j - i):
             for a in range(k):
                 Y[i + b, a] = Yt[a, b]

@@ -1,0 +1,222 @@
+"""What the commands say and refuse: options that contradict each other, messages in their own words, help, progress."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from messy_files import Messy, Question, messy_files, questions
+from typer.testing import CliRunner
+
+import dspnmf
+from dspnmf.cli import progress
+from dspnmf.cli.app import app
+from dspnmf.io import read
+from dspnmf.workflow import fitting
+
+QUICK = ("--set", "max_iter=3", "--no-baseline")
+
+
+def run(*words: object, status: int = 0) -> Any:
+    """Run a command in this process; it must end with the status."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == status, result.output + str(result.exception)
+    return result
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A file with an id, a label and four features of different units."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((20, 4)) * [1, 10, 100, 1000], columns=["ph", "mass", "height", "count"])
+    frame.insert(0, "sample_id", rng.permutation(20))
+    frame["cultivar"] = ["red", "white"] * 10
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+@pytest.mark.parametrize("file", messy_files(), ids=lambda file: file.name)
+def test_messy_files_are_fitted(file: Messy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dspnmf fit FILE --rank 3` without an option fits the right columns, and says what it assumed."""
+    monkeypatch.chdir(tmp_path)
+    Path(file.name).write_bytes(file.content)
+    monkeypatch.setattr("dspnmf.workflow.result_files.write_fit_report", lambda *_, **__: None)  # has tests of its own
+    monkeypatch.setattr(fitting, "fit_baseline", lambda *_: False)
+    result = run("fit", file.name, "--rank", 3)
+    said = "".join(result.output.splitlines(keepends=True)[:5])
+    folder = Path(f"{Path(file.name).stem}-fit")
+    assert dspnmf.load(folder / "model.skops").feature_names_in_.tolist() == file.features
+    assert read(folder / "components.csv", index="component").features.tolist() == file.features
+    assert [words for words in (*file.says, "Read ", "Scaled: ") if words not in result.output] == []
+    assert f"{len(file.features)} features: " in said
+    assert [name for name in file.left_out if f"'{name}' (" not in said] == []
+
+
+@pytest.mark.parametrize("file", questions(), ids=lambda file: file.name)
+def test_questions_can_be_answered(file: Question, tmp_path: Path) -> None:
+    """What a message says to type works when it is typed."""
+    (tmp_path / file.name).write_bytes(file.content)
+    words = ("fit", tmp_path / file.name, "--rank", 2, *QUICK, "--out", tmp_path / "out", "--force")
+    asked = run(*words, status=1).stderr
+    assert file.asks in asked
+    for answer, _ in file.answers:
+        assert answer in asked
+        run(*words, *shlex.split(answer))
+
+
+def test_columns_are_said(table: Path, tmp_path: Path) -> None:
+    """Features, index, label, what is left out and how all is scaled are on the console and in metrics.json."""
+    words = ("fit", table, "--rank", 2, *QUICK, "--out", tmp_path / "out", "--label", "cultivar")
+    said = run(*words).output
+    assert "20 samples, named by 'sample_id'; label 'cultivar'\n4 features: ph, mass, height, count\n" in said
+    assert "Scaled: each feature to [0, 1], as their units may differ (--scale for another way)" in said
+    said = run(*words, "--index", "cultivar", "--force", status=1).output
+    assert "--index and --label both name the column 'cultivar'" in said
+    said = run(*words[:-2], "--index", "cultivar", "--force").output
+    assert "Left out: 'sample_id' (its name is that of an id)" in said
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["settings"]["left_out"] == {
+        "sample_id": "its name is that of an id"
+    }
+    assert "5 features: sample_id, ph" in run(*words, "--include", "sample_id", "--force").output
+
+
+def test_a_model_knows_its_columns(table: Path, tmp_path: Path) -> None:
+    """In Python a frame with columns in another order is refused, however the data were scaled."""
+    frame = pd.read_csv(table)[["ph", "mass", "height", "count"]]
+    for scale in ("minmax", "max", "common", "l2", "none"):
+        run("fit", table, "--rank", 2, *QUICK, "--scale", scale, "--out", tmp_path / "out", "--force")
+        model = dspnmf.load(tmp_path / "out" / "model.skops")
+        codes = read(tmp_path / "out" / "codes.csv", index="sample_id").X
+        np.testing.assert_allclose(model.transform(frame), codes, rtol=1e-5, atol=1e-8)
+        with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+            model.transform(frame[frame.columns[::-1]])
+
+
+def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
+    """A bad cell of new rows is named by line and column; features that look like row numbers there are features."""
+    run("fit", table, "--rank", 2, *QUICK, "--out", tmp_path / "out")
+    frame = pd.read_csv(table)[:5].assign(count=[1, 2, 3, 4, 5])
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    run("transform", tmp_path / "out", tmp_path / "new.csv", "--out", tmp_path / "codes.csv")
+    assert read(tmp_path / "codes.csv").index_name == "sample_id"
+    frame.assign(mass=[1, 2, None, 4, 5]).to_csv(tmp_path / "gap.csv", index=False)
+    words = ("transform", tmp_path / "out", tmp_path / "gap.csv", "--out", tmp_path / "c.csv")
+    assert "(line 4), feature mass is empty" in run(*words, status=1).output
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        ("--label a --label b --label c", 2, "--label is given 3 times, but takes one value"),
+        ("--set n_components=2 --rank 5", 1, "n_components is given twice, as 5 and with --set n_components=2"),
+        ("--set tol=1 --set tol=2", 1, "tol is given twice"),
+        ("--seed 1 --set random_state=2", 1, "random_state is given twice"),
+        ("--method GDNMF", 1, "On the command line, y is --label."),
+        ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: it has beta"),
+        ("--method GNFM", 1, "did you mean GNMF?"),
+        ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
+        ("--exclude nothing", 1, "Correct --exclude."),
+        ("--label target", 1, "Its columns: 'sample_id', 'ph', 'mass', 'height', 'count', 'cultivar'. Correct --label"),
+        (
+            "--variable X",
+            1,
+            "--variable X means nothing for a text file: it takes --label",
+        ),
+    ],
+)
+def test_nothing_is_ignored(words: str, status: int, says: str, table: Path, tmp_path: Path) -> None:
+    """Options that contradict each other are refused, in the words of the command line and without Python's."""
+    said = run("fit", table, *shlex.split(words), "--out", tmp_path / "out", status=status).stderr
+    assert says in said
+    assert not any(word in said for word in ("set_params", "dspnmf.", "DSPNMF(", "label="))
+    assert not (tmp_path / "out").exists()
+
+
+def test_usage_errors_are_json() -> None:
+    """With --json what cannot be meant is JSON on standard output, and status 2."""
+    for words in (("fit", "x.csv", "--rank", "x"), ("fit",), ("fit", "x.csv", "--nothing"), ("nothing",)):
+        result = run(*words, "--json", status=2)
+        assert json.loads(result.stdout)["error"]
+        assert run(*words, status=2).stdout == ""
+
+
+def test_version_and_help() -> None:
+    """--version is the library's; the list of commands has whole sentences; methods are completed."""
+    assert run("--version").output == f"dspnmf {dspnmf.__version__}\n"
+    listed = run("--help").output.partition("Commands:")[2].strip().splitlines()
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+    completed = CliRunner().invoke(
+        app, [], env={"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": "dspnmf fit x --method G", "COMP_CWORD": "4"},
+        prog_name="dspnmf",
+    )  # fmt: skip
+    assert completed.output.split() == ["GNMF", "GDNMF"] or set(completed.output.split()) == {"GNMF", "GDNMF"}
+
+
+def test_report_replaces_nothing_unasked(table: Path, tmp_path: Path) -> None:
+    """A page that is there is kept unless --force is given."""
+    run("fit", table, "--rank", 2, *QUICK, "--out", tmp_path / "out")
+    before = (tmp_path / "out" / "report.html").stat().st_mtime_ns
+    assert "--force" in run("report", tmp_path / "out", status=1).output
+    assert (tmp_path / "out" / "report.html").stat().st_mtime_ns == before
+    run("report", tmp_path / "out", "--force")
+    assert (tmp_path / "out" / "report.html").stat().st_mtime_ns > before
+
+
+def test_long_fits_say_how_long(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress with the time left, the notice of a baseline, and every iteration where that is asked for."""
+    monkeypatch.setattr(progress, "_FIRST", 0.0)
+    monkeypatch.setattr(progress.ProgressLines.__init__, "__defaults__", (0.0, 0.0))
+    monkeypatch.setattr(fitting, "_LONG", 0.0)
+    words = ("fit", table, "--rank", 2, "--set", "max_iter=4", "--set", "tol=0", "--out", tmp_path / "out", "--force")
+    said = run(*words).stderr
+    assert "Iteration 3 of at most 4, at most 0:00:0" in said
+    assert "Fitting plain NMF of the same rank, to compare with (--no-baseline leaves it out)." in said
+    handler = logging.Handler()
+    lines: list[str] = []
+    monkeypatch.setattr(handler, "emit", lambda record: lines.append(record.getMessage()))
+    log = logging.getLogger("dspnmf")
+    log.addHandler(handler)
+    try:
+        assert "Iteration" not in run(*words, "--verbose", "--no-baseline").stderr
+    finally:
+        log.removeHandler(handler)
+    assert len(lines) == 4
+
+
+def test_a_checkpoint_goes_on(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that was stopped goes on from its checkpoint, and ends with the codes of one that was not."""
+    words = ("fit", table, "--rank", 2, "--no-baseline", "--set", "max_iter=12", "--set", "tol=0")
+    run(*words, "--out", tmp_path / "whole")
+
+    class Stop:
+        """Interrupts a fit after a few iterations."""
+
+        def __init__(self) -> None:
+            self.seen = 0
+
+        def setup(self, estimator: Any, context: Any) -> None: ...
+        def teardown(self, estimator: Any, context: Any) -> None: ...
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+        def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+            self.seen += context.task_name == "iteration"
+            if self.seen == 6:
+                raise KeyboardInterrupt
+
+    held = tmp_path / "state"
+    monkeypatch.setattr("dspnmf.workflow.fitting._EVERY", 0.0)
+    with monkeypatch.context() as stopping:
+        stopping.setattr("dspnmf.cli.fit.progress_shown", lambda **_: (Stop(),))
+        said = run(*words, "--checkpoint", held, "--out", tmp_path / "out", status=130).stderr
+    assert f"the same command goes on from {held}" in said
+    assert held.exists()
+    assert "Going on from" in run(*words, "--checkpoint", held, "--out", tmp_path / "out").stderr
+    assert not held.exists()
+    codes = [read(tmp_path / name / "codes.csv", index="sample_id").X for name in ("whole", "out")]
+    np.testing.assert_allclose(codes[0], codes[1], rtol=1e-6, atol=1e-9)
