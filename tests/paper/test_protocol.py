@@ -8,7 +8,7 @@ from dspnmf.paper import protocol
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import Run, plan
 
-RUN_COUNT, RUN_DIGEST = 3686, "723f4e1343d168e701bc1da4c12f6afb5308829261ce14dfe10fa30adf092150"
+RUN_COUNT, RUN_DIGEST = 3686, "e5d7019f122df222229f0133443e1164e22b5b31ae8cdc5a7afc3621b732c37b"
 
 
 def test_plan_is_the_papers() -> None:
