@@ -25,6 +25,7 @@ from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import SHARE
 
+_ITERATIONS = 4  # of a batch after the first, at most: the next batch knows more
 COUNT_OR_NONE = either(whole(1), NONE)
 
 
@@ -48,8 +49,8 @@ class MiniBatchNMF(NMF):
         Stop when a batch changes the components by at most this, relative to their size; of each batch, iterations stop
         as in `partial_fit`. 0: does not stop.
     max_no_improvement : int or None, default=10
-        Stop after as many batches in which the error of the rows seen, each with its weight, did not fall; None: does
-        not stop.
+        Stop after as many batches, once all rows were seen, in which the error of the rows seen, each with its weight,
+        did not fall; None: does not stop.
     max_iter : int, default=200
         Most passes over X.
     forget_factor : float, default=0.7
@@ -133,13 +134,14 @@ class MiniBatchNMF(NMF):
             batch = _safe_indexing(X, part)
             before = self._transform_state.batches
             assert before is not None
-            learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget)
+            learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget, _ITERATIONS)
             self.__dict__.update(learned)
             steps += 1
             last, V = V, on_host(self.components_)
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
             error = self.reconstruction_err_**2 / (float(forget) * before.mass + batch.shape[0])
-            best, worse = (error, 0) if error < best else (best, worse + 1)
+            seen = steps * size >= n  # before, rows of other kinds may come that raise the error
+            best, worse = (error if seen else np.inf, 0) if error < best else (best, worse + 1)
             self._log(steps, error)
             still = self.tol > 0 and change <= self.tol
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):

@@ -120,7 +120,7 @@ class BatchLearner(Penalized, ComponentFactorization):
         with unchanged_on_error(self):
             data = None if before is None else self._checked_batch(backend.check(self, X, reset=False), before, W, H)
             if data is not None and before is not None and before.norm2 > 0:
-                learned = self._learn(data, before, float(self.forget_factor))
+                learned = self._learn(data, before, float(self.forget_factor), self.max_iter)
             else:  # rows of zeros teach nothing: the first others begin
                 seen = (0, 0) if before is None else (self.n_samples_seen_, self.n_steps_)
                 self.fit(X, y, W=W, H=H)
@@ -172,8 +172,11 @@ class BatchLearner(Penalized, ComponentFactorization):
             )
         return data
 
-    def _learn(self, data: Data, before: BatchSums, f: float) -> dict[str, Any]:
-        """Fitted attributes after one more batch; f is left of the weight of earlier rows."""
+    def _learn(self, data: Data, before: BatchSums, f: float, most: int) -> dict[str, Any]:
+        """Fitted attributes after one more batch and at `most` so many iterations.
+
+        f is left of the weight of earlier rows.
+        """
         scale = self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
@@ -186,7 +189,7 @@ class BatchLearner(Penalized, ComponentFactorization):
             objective = self._objective_so_far(wide, replace(before, P=f * before.P), norm2, mass)
             batch.begin(batch.solve(objective.model(s)))
             rows = cast(Rows, RowsWithHistory(batch, s.P, s.Q, self.n_samples_seen_))  # all that hals asks of rows
-            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar))
+            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar), most)
         s = s.on_host(batch.small)
         details: dict[str, Any] = {"mass": mass, "labels": None, "similar": self._similar}
         if hasattr(self, "alpha_"):
@@ -214,23 +217,23 @@ class BatchLearner(Penalized, ComponentFactorization):
         weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
         return replace(before, weights=weights), change
 
-    def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
-        """The state after as many iterations as it takes, and their number."""
+    def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size, most: int) -> tuple[State, int]:
+        """The state after as many iterations as it takes, at `most` so many, and their number."""
         update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
         done = Stopping(self.tol, objective.size)
         value, s = update.begin(rows, objective, s.Vt)
         steps, values = iterate(rows, objective, update, value, s), [value]
         next(steps)
-        while len(values) <= self.max_iter:
+        while len(values) <= most:
             value, s = next(steps)
             values.append(value)
             about = size(s)
             if done([about + before - value for before in values], update.error(about)):
                 return s, len(values) - 1
-        if self.tol > 0:
+        if self.tol > 0 and most == self.max_iter:
             change = (values[-2] - value) / max(about, np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        return s, self.max_iter
+        return s, most
 
     def augmented(self, data: Data) -> Data:
         """With what penalties ask for."""
