@@ -23,7 +23,7 @@ from dspnmf.estimators import (
     non_negative_factorization,
 )
 from dspnmf.persistence import load, save
-from dspnmf.selection import DSPNMFCV
+from dspnmf.selection import DSPNMFCV, ConsensusNMF
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "ConsensusNMF",
     "MiniBatchNMF",
     "SymNMF",
     "__version__",

@@ -13,7 +13,7 @@ A method says what it minimises in `problem`; everything else here serves all of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -34,7 +34,7 @@ from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_p
 from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.estimators.unchanged import unchanged_on_error
-from dspnmf.objective.objective import Objective
+from dspnmf.objective.objective import Objective, exact_values
 from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
@@ -56,7 +56,6 @@ INIT_OR_NONE = either(INIT, NONE)
 RANK = either(whole(1), one_of("auto"), NONE)
 INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
-_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 _UNRESOLVED = 1e-14  # share of the numbers it is the difference of: objectives below are rounding of float32 codes
 _FLOOR = 1e-12  # of the objective at U = 0: smaller changes are rounding of its sums
 _ROUNDING = {4: 2e-3, 8: 0.0}  # share of an objective that its running sums may miss, by the bytes of X's numbers
@@ -179,9 +178,10 @@ class Factorization(
             return self._fit(backend, X, y, (W, H), keeper, path)
 
     def _fit(
-        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None
-    ) -> Array:
-        """The fit, after the checks that need nothing but parameters."""
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None,
+        reach: Reach | None = None,
+    ) -> Array:  # fmt: skip
+        """The fit, after the checks that need nothing but parameters; `reach`: in place of the best of the starts."""
         data = backend.check(self, X, reset=True)
         self.n_components_ = self._rank(given, data.shape)
         given = self._checked_start(given, data)
@@ -193,10 +193,10 @@ class Factorization(
         if not update.resumable:
             keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
-        root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
+        root = self._init_callback_context(max_subtasks=None if reach else int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            best = self._best_run(X, problem, given, root, keeper)
+            best = reach(self, problem, root) if reach else self._best_run(X, problem, given, root, keeper)
             run = self._settle(problem, best)
             attributes, rows, codes = self._finished(problem, run)
         self._replace_fitted(attributes)
@@ -324,20 +324,28 @@ class Factorization(
         """
         rows, point, wanted = problem.rows, keeper.load(problem.rows), int(getattr(self, "n_init", 1))
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        at, apart = point.start if point else 0, keeper.path is not None or not self._update(problem).shares
+        at = point.start if point else 0
         while at < wanted:
-            mine = rows.several(1 if apart else wanted - at)
-            starts = [
-                self._begun(problem._replace(rows=own), given, rng, at + i, best, point) for i, own in enumerate(mine)
-            ]
-            for run in self._descend(X, starts, root, keeper):
+            runs = self._next_runs(X, problem, given, rng, (at, wanted), root, keeper, best, point)
+            for run in runs:
                 best = run.better(best, rows.small)
-            if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
+            if best is not None and len(runs) > 1:  # its codes are part of arrays of all starts
                 best = best._replace(codes=rows.own_codes(best.codes))
-            at, point = at + len(mine), None
+            at, point = at + len(runs), None
         assert best is not None
         rows.begin(best.codes)
         return best
+
+    def _next_runs(
+        self, X: ArrayLike, problem: Problem, given: Start, rng: np.random.RandomState, numbers: tuple[int, int],
+        root: Any, keeper: Checkpoint, best: Run | None = None, point: Point | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """Descents from the first of these numbers on: as many, up to the last, as look at X together."""
+        apart = keeper.path is not None or not self._update(problem).shares
+        mine = problem.rows.several(1 if apart else numbers[1] - numbers[0])
+        several = enumerate(mine, numbers[0])
+        starts = [self._begun(problem._replace(rows=own), given, rng, i, best, point) for i, own in several]
+        return self._descend(X, starts, root, keeper)
 
     def _begun(
         self, problem: Problem, given: Start, rng: np.random.RandomState, number: int, best: Run | None,
@@ -451,6 +459,7 @@ class Factorization(
 
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
+Reach = Callable[[Any, Problem, Any], Run]  # from estimator, problem and the callbacks' context to the run that is kept
 
 
 @dataclass
@@ -483,13 +492,3 @@ class Descending:
     def iteration(self) -> Requests[tuple[float, State]]:
         """The next iteration, with its requests for looks at X."""
         return iteration(self.problem.rows, self.problem.objective, self.update, self.state)
-
-
-def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
-    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
-    values = {}
-    for name, term in objective.terms.items():
-        (value,) = rows.small.fetch([term.value(s)])
-        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
-        values[name] = max(value, 0.0) if exact is None else float(exact)
-    return values

@@ -19,7 +19,7 @@ from dspnmf._validation import FLAG, NONE, either, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data
-from dspnmf.estimators.base import INIT_OR_NONE, RANK, Start
+from dspnmf.estimators.base import INIT_OR_NONE, RANK, Reach, Start
 from dspnmf.estimators.checkpoint import Checkpoint, delivered
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import parameter
@@ -50,7 +50,7 @@ class MiniBatchNMF(NMF):
         as in `partial_fit`. 0: does not stop.
     max_no_improvement : int or None, default=10
         Stop after as many batches, once all rows were seen, in which the error of the rows seen, each with its weight,
-        did not fall; None: does not stop.
+        did not fall by `tol` of it; None: does not stop.
     max_iter : int, default=200
         Most passes over X.
     forget_factor : float, default=0.7
@@ -99,14 +99,15 @@ class MiniBatchNMF(NMF):
     _constant: ClassVar[tuple[str, ...]] = tuple(name for name in NMF._constant if name != "alpha")
 
     def _fit(
-        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None
-    ) -> Array:
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None,
+        reach: Reach | None = None,
+    ) -> Array:  # fmt: skip
         """The first batch, the others, and the codes of all rows."""
         keeper.refuse(self, "the sums of its batches are not in a checkpoint")
         data = backend.check(self, X, reset=True)
         n, size = data.shape[0], int(self.batch_size)
-        if size >= n:
-            codes = super()._fit(backend, X, y, given, keeper, path)
+        if size >= n or reach is not None:
+            codes = super()._fit(backend, X, y, given, keeper, path, reach)
             self.n_steps_ = self.n_iter_
             return codes
         self._check_batches(backend, None)
@@ -141,7 +142,7 @@ class MiniBatchNMF(NMF):
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
             error = self.reconstruction_err_**2 / (float(forget) * before.mass + batch.shape[0])
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
-            best, worse = (error if seen else np.inf, 0) if error < best else (best, worse + 1)
+            best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
             self._log(steps, error)
             still = self.tol > 0 and change <= self.tol
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
