@@ -77,7 +77,7 @@ class WithLosses(Penalized, ComponentFactorization):
         _validation.check_weights_finite(self, "alpha", np.array([unit, *weights.values()]))
         largest = max(weights.values())
         objective = Objective(terms, {name: float(weight / largest) for name, weight in weights.items()})
-        rows, details = data.divergence_rows(self.n_components, scale), {} if alpha is None else {"alpha": alpha}
+        rows, details = data.divergence_rows(self.n_components_, scale), {} if alpha is None else {"alpha": alpha}
         return Problem(data, rows, objective, largest * unit, code, details=details)
 
     def _divergence_penalties(

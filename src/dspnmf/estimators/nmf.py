@@ -25,21 +25,7 @@ from dspnmf.objective.terms import Reconstruction
 class NMF(BatchLearner):
     """Plain non-negative matrix factorization: minimises ``||X - U V||^2``, or a divergence, and penalties.
 
-<<<<<<< HEAD
     DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` where the parameters overlap: the
-    same meaning of `n_components`, `init` (given by name), `max_iter`, `random_state`, of the penalties `alpha_W`,
-    `alpha_H` and `l1_ratio`, and of W and H.
-
-    Parameters
-    ----------
-    n_components : int, default=10
-        Rank k.
-    solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix"}, default="auto"
-        "auto" is "hals". Without a structure term "mm" and the paper's rules are the rule of Lee & Seung (2001).
-    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
-        How errors are measured, as in scikit-learn (`DSPNMF` says more).
-=======
-    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss) where the parameters overlap: the
     same meaning of `n_components`, `init`, `max_iter`, `random_state`, of the penalties `alpha_W`, `alpha_H` and
     `l1_ratio`, and of W and H. The page "Coming from scikit-learn" has a table of every parameter.
 
@@ -50,7 +36,8 @@ class NMF(BatchLearner):
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix", "cd", "mu"}, default="auto"
         "auto" is "hals", and so are scikit-learn's words "cd" and "mu". Without a structure term "mm" and the paper's
         rules are the rule of Lee & Seung (2001).
->>>>>>> main
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        How errors are measured, as in scikit-learn (`DSPNMF` says more).
     alpha_W, alpha_H, l1_ratio
         As in `DSPNMF`, and in scikit-learn.
     shuffle : bool, default=False
