@@ -23,7 +23,7 @@ from dspnmf._option_words import in_python
 from dspnmf._typing import Array, ArrayLike
 
 if TYPE_CHECKING:
-    from dspnmf.backends.protocol import Backend, Capability, Data
+    from dspnmf.backends.protocol import Backend, Capability
 
 Estimator: TypeAlias = Any  # of this package, or of scikit-learn
 
@@ -343,52 +343,6 @@ def check_no_start(W: ArrayLike, H: ArrayLike, init: str) -> None:
     if W is not None or H is not None:
         raise ValueError(
             f'W or H was given, but init={init!r} would ignore it: set init="custom", or leave W and H out.'
-        )
-
-
-def check_loss(estimator: Estimator) -> None:
-    """What does not go with a beta divergence, and a start that is poor for one."""
-    loss = f"beta_loss={estimator.beta_loss!r}"
-    needed: dict[str, tuple[object, ...]] = {
-        "solver": ("auto", "mm", "mu"),
-        "similarity": ("gram",),
-        "label_weight": (0,),
-    }
-    for name, allowed in needed.items():
-        value = getattr(estimator, name, allowed[0])
-        matrix = hasattr(value, "shape")
-        if matrix or value not in allowed:
-            shown = "a matrix" if matrix else repr(value)
-            raise ParameterError(
-                f"{name}={shown} does not go with {loss}: use one of {', '.join(map(repr, allowed))}, or "
-                'beta_loss="frobenius".',
-                name,
-            )
-    if isinstance(alpha := getattr(estimator, "alpha", 0), str):
-        raise ParameterError(
-            f"alpha={alpha!r} does not go with {loss}, next to which it has no natural size: use a number.", "alpha"
-        )
-    if takes_missing(estimator) and alpha > 0:
-        raise ParameterError(
-            f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
-            "similarities. Use alpha=0 (or NMF), or fill the cells.",
-            "missing",
-        )
-    if getattr(estimator, "init", "random") == "nndsvd":
-        warnings.warn(
-            'init="nndsvd" has zeros, which the rule for components keeps where errors are measured by a divergence: '
-            'use init="nndsvda", "nndsvdar" or "random".',
-            UserWarning,
-            stacklevel=users_frame(),
-        )
-
-
-def check_divergence(estimator: Estimator, beta: float, data: Data) -> None:
-    """Zeros in X have no finite divergence where beta <= 0, and no rule stays finite near them."""
-    if beta <= 0 and data.has_zeros():
-        raise ValueError(
-            f"When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={estimator.beta_loss!r}. Add "
-            'a small value to X, or use a positive beta_loss such as "kullback-leibler".'
         )
 
 

@@ -39,7 +39,8 @@ def start(X: Any, k: int, seed: int = 1) -> tuple[Any, Any]:
     """Positive factors of the size of X."""
     rng = np.random.default_rng(seed)
     size = np.sqrt(np.nanmean(X.toarray() if sparse.issparse(X) else X) / k)
-    return size * rng.random((X.shape[0], k)) + 0.01, size * rng.random((k, X.shape[1])) + 0.01
+    W, H = size * rng.random((X.shape[0], k)) + 0.01, size * rng.random((k, X.shape[1])) + 0.01
+    return W.astype(X.dtype), H.astype(X.dtype)
 
 
 def fitted(X: Any, k: int = 3, **parameters: Any) -> tuple[Any, Any]:

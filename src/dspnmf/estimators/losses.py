@@ -7,6 +7,7 @@ scikit-learn's names and numbers. "frobenius" (2) is ``||X - UV||^2`` and has th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,7 @@ class WithLosses(Penalized, ComponentFactorization):
     def _needs(self) -> dict[Capability, str]:
         needs = super()._needs()
         if self._divergent:
-            _validation.check_loss(self)
+            check_loss(self)
             needs.pop("missing", None)  # missing cells have no weight: nothing is completed
             needs["divergences"] = f"beta_loss={self.beta_loss!r}"
         return needs
@@ -64,7 +65,7 @@ class WithLosses(Penalized, ComponentFactorization):
     def divergence_problem(self, data: Data, scale: float, alpha: float | None = None, lam: float = 1.0) -> Problem:
         """The divergence, and the structure term where it has a weight, which may be 0."""
         beta, size = self._beta, data.shape[0] * data.shape[1]
-        _validation.check_divergence(self, beta, data)
+        check_divergence(self, beta, data)
         mean = data.mean() / scale
         code = scale / float(np.sqrt(lam))
         penalties = self._divergence_penalties(data.shape, scale, code)
@@ -122,7 +123,7 @@ class WithLosses(Penalized, ComponentFactorization):
         if state.divergence is None:
             return super()._codes(data, state)
         held, data = state.divergence, data.of_ordinary_size(state.scale)
-        _validation.check_divergence(self, held.beta, data)
+        check_divergence(self, held.beta, data)
         rows = data.divergence_rows(len(state.curvature), state.scale)
         adopt = rows.small.adopt
         model = DivergenceModel(
@@ -130,3 +131,49 @@ class WithLosses(Penalized, ComponentFactorization):
         )
         with team():
             return rows, rows.scaled(divergent_rows(rows).solve_divergence(model, fresh=True), state.unit)
+
+
+def check_loss(estimator: Any) -> None:
+    """What does not go with a beta divergence, and a start that is poor for one."""
+    loss = f"beta_loss={estimator.beta_loss!r}"
+    needed: dict[str, tuple[object, ...]] = {
+        "solver": ("auto", "mm", "mu"),
+        "similarity": ("gram",),
+        "label_weight": (0,),
+    }
+    for name, allowed in needed.items():
+        value = getattr(estimator, name, allowed[0])
+        matrix = hasattr(value, "shape")
+        if matrix or value not in allowed:
+            shown = "a matrix" if matrix else repr(value)
+            raise _validation.ParameterError(
+                f"{name}={shown} does not go with {loss}: use one of {', '.join(map(repr, allowed))}, or "
+                'beta_loss="frobenius".',
+                name,
+            )
+    if isinstance(alpha := getattr(estimator, "alpha", 0), str):
+        raise _validation.ParameterError(
+            f"alpha={alpha!r} does not go with {loss}, next to which it has no natural size: use a number.", "alpha"
+        )
+    if _validation.takes_missing(estimator) and alpha > 0:
+        raise _validation.ParameterError(
+            f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
+            "similarities. Use alpha=0 (or NMF), or fill the cells.",
+            "missing",
+        )
+    if getattr(estimator, "init", "random") == "nndsvd":
+        warnings.warn(
+            'init="nndsvd" has zeros, which the rule for components keeps where errors are measured by a divergence: '
+            'use init="nndsvda", "nndsvdar" or "random".',
+            UserWarning,
+            stacklevel=_validation.users_frame(),
+        )
+
+
+def check_divergence(estimator: Any, beta: float, data: Data) -> None:
+    """Zeros in X have no finite divergence where beta <= 0, and no rule stays finite near them."""
+    if beta <= 0 and data.has_zeros():
+        raise ValueError(
+            f"When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={estimator.beta_loss!r}. Add "
+            'a small value to X, or use a positive beta_loss such as "kullback-leibler".'
+        )
