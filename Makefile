@@ -22,9 +22,9 @@ $(VENV)/.demo: pyproject.toml
 demo: $(VENV)/.demo  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; prints where its page is
 	$(BIN)/dspnmf reproduce --quick --out out/demo
 
-readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the figures of docs/claims.md and README.md
+readme: $(VENV)/.installed  ## docs/reproduction from its measurements, and from it the figures of pages and README.md
 	$(BIN)/python docs/update_reproduction.py
-	$(BIN)/python docs/update_claims.py
+	$(BIN)/python docs/update_figures.py
 	$(BIN)/python docs/update_readme.py
 
 picture: $(VENV)/.installed  ## the picture of README.md

@@ -19,7 +19,7 @@ import dspnmf
 def make(name: str, **parameters: Any) -> Any:
     """A small model of the family; parameters it does not have are left out."""
     kind = getattr(dspnmf, name)
-    wanted = {"n_components": 3, "random_state": 0, "max_iter": 4, "tol": 0} | parameters
+    wanted = {"n_components": 3, "random_state": 0, "max_iter": 4, "tol": 0, "n_runs": 6} | parameters
     return kind(**{key: value for key, value in wanted.items() if key in kind().get_params()})
 
 

@@ -18,10 +18,12 @@ from dspnmf.estimators import (
     ONMF,
     SDNMF,
     SPNMF,
+    MiniBatchNMF,
     SymNMF,
+    non_negative_factorization,
 )
 from dspnmf.persistence import load, save
-from dspnmf.selection import DSPNMFCV
+from dspnmf.selection import DSPNMFCV, ConsensusNMF
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -37,9 +39,12 @@ __all__ = [
     "ONMF",
     "SDNMF",
     "SPNMF",
+    "ConsensusNMF",
+    "MiniBatchNMF",
     "SymNMF",
     "__version__",
     "load",
+    "non_negative_factorization",
     "save",
 ]
 _SUBMODULES = (

@@ -8,7 +8,7 @@ from dspnmf.paper import protocol
 from dspnmf.paper.methods import methods
 from dspnmf.paper.protocol import Run, plan
 
-RUN_COUNT, RUN_DIGEST = 3686, "723f4e1343d168e701bc1da4c12f6afb5308829261ce14dfe10fa30adf092150"
+RUN_COUNT, RUN_DIGEST = 3916, "53b4241b075d92c2b2261d1c4d7e08dbe83bfe15a1e80e3772c71f84509da0fc"
 
 
 def test_plan_is_the_papers() -> None:

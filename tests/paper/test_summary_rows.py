@@ -29,7 +29,8 @@ def test_maxima_are_reached_to_a_hundredth() -> None:
         assert sum(cell.reaches(cell.published) for cell in maxima(found, "DSP-NMF")) == count
         assert reached(found) == (
             f"Of the 6 maxima that the paper prints for UMAP, DSP-NMF reaches {count}, "
-            f"DSP-NMF (diffused) reaches {count} and DSP-NMF (auto weight) reaches {count} (to 0.01)."
+            f"DSP-NMF (diffused) reaches {count}, DSP-NMF (clustering) reaches {count} and DSP-NMF (auto weight) "
+            f"reaches {count} (to 0.01)."
         )
 
 

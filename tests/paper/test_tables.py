@@ -246,13 +246,17 @@ def test_committed_tables_are_generated(tmp_path: Path) -> None:
         )
 
 
-def test_claims_have_the_figures_of_the_committed_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every figure between two marks on the page of claims is that of the committed measurements, and every test is."""
+def test_pages_have_the_figures_of_the_committed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every figure between two marks is that of the committed measurements, and every test the claims name exists."""
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    claims = script("update_claims.py")
-    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
-    assert claims["updated"](page, claims["committed_results"]()) == page
-    assert all(f"<!--{name}-->" in page for name in claims["FIGURES"])
-    places = [ROOT / "tests/paper/test_claims.py", *(ROOT / name for name in re.findall(r"tests/\S+?\.py", page))]
+    figures = script("update_figures.py")
+    results = figures["committed_results"]()
+    pages = {path.name: path.read_text(encoding="utf-8") for path in figures["PAGES"]}
+    for name, page in pages.items():
+        assert figures["updated"](page, results) == page, f"{name}: run `make readme`"
+        assert not re.search(r"^ {0,3}<!--[a-z]", page, re.MULTILINE), f"{name}: such a line begins a block of HTML"
+    assert all(any(f"<!--{name}-->" in page for page in pages.values()) for name in figures["FIGURES"])
+    claims = pages["claims.md"]
+    places = [ROOT / "tests/paper/test_claims.py", *(ROOT / name for name in re.findall(r"tests/\S+?\.py", claims))]
     known = {name for place in places for name in re.findall(r"def (test_\w+)", place.read_text(encoding="utf-8"))}
-    assert set(re.findall(r"[`:](test_\w+)`", page)) <= known
+    assert set(re.findall(r"[`:](test_\w+)`", claims)) <= known

@@ -13,8 +13,7 @@ A method says what it minimises in `problem`; everything else here serves all of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -25,16 +24,17 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from dspnmf import _validation
-from dspnmf._interrupts import interrupts_kept
 from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes
-from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, NONE, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.chunk_facts import ordinary_unit, unit_near
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
+from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import log_line, parameter
-from dspnmf.objective.objective import Objective
+from dspnmf.estimators.unchanged import unchanged_on_error
+from dspnmf.objective.objective import Objective, exact_values
 from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
@@ -48,11 +48,14 @@ RULES = {
     "paper": multiplicative.printed,
     "paper-appendix": multiplicative.appendix,
 }
+PEERS_SOLVERS = ("cd", "mu")  # scikit-learn's words: for each the solver that is best here
 SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
+SOLVER_OR_PEERS = one_of("auto", "newton-cg", "hals", *RULES, *PEERS_SOLVERS)
 INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
+INIT_OR_NONE = either(INIT, NONE)
+RANK = either(whole(1), one_of("auto"), NONE)
 INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
-_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 _UNRESOLVED = 1e-14  # share of the numbers it is the difference of: objectives below are rounding of float32 codes
 _FLOOR = 1e-12  # of the objective at U = 0: smaller changes are rounding of its sums
 _ROUNDING = {4: 2e-3, 8: 0.0}  # share of an objective that its running sums may miss, by the bytes of X's numbers
@@ -82,13 +85,15 @@ class Problem(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Factorization(
+    KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Base of the family: a fit. A method says what it minimises (`problem`) and what it learned.
 
     Parameters that only some methods have (`solver`, `init`, `n_init`, `inner_iter`, `normalize`) are declared by them.
     """
 
-    n_components: int = parameter(10, whole(1), positional=True)
+    n_components: Any = parameter(10, whole(1), positional=True)
     max_iter: int = parameter(200, whole(1))
     tol: float = parameter(1e-4, number(0))
     random_state: RandomState = parameter(None)
@@ -173,10 +178,12 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
             return self._fit(backend, X, y, (W, H), keeper, path)
 
     def _fit(
-        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None
-    ) -> Array:
-        """The fit, after the checks that need nothing but parameters."""
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None,
+        reach: Reach | None = None,
+    ) -> Array:  # fmt: skip
+        """The fit, after the checks that need nothing but parameters; `reach`: in place of the best of the starts."""
         data = backend.check(self, X, reset=True)
+        self.n_components_ = self._rank(given, data.shape)
         given = self._checked_start(given, data)
         scale = unit_near(data.largest, data.dtype)
         problem = self.problem(data.of_ordinary_size(scale), y, scale)
@@ -186,10 +193,10 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         if not update.resumable:
             keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
-        root = self._init_callback_context(max_subtasks=int(getattr(self, "n_init", 1)))
+        root = self._init_callback_context(max_subtasks=None if reach else int(getattr(self, "n_init", 1)))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
-            best = self._best_run(X, problem, given, root, keeper)
+            best = reach(self, problem, root) if reach else self._best_run(X, problem, given, root, keeper)
             run = self._settle(problem, best)
             attributes, rows, codes = self._finished(problem, run)
         self._replace_fitted(attributes)
@@ -214,7 +221,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _needs(self) -> dict[Capability, str]:
         """Capabilities of a backend that a fit needs, each with what asks for it in words."""
         init, missing = getattr(self, "init", "random"), getattr(self, "missing", "error")
-        needs: dict[Capability, str] = {"svd": f"init={init!r}"} if init.startswith("nndsvd") else {}
+        needs: dict[Capability, str] = {"svd": f"init={init!r}"} if str(init).startswith("nndsvd") else {}
         if self._capability is not None:
             needs[self._capability] = type(self).__name__
         return needs if missing == "error" else {**needs, "missing": f"missing={missing!r}"}
@@ -247,18 +254,33 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _checked_start(self, given: Start, data: Data) -> Start:
         """W and H, if they are the start."""
-        init = getattr(self, "init", "random")
+        init = self._init(data)
         if init == "custom":
-            return _validation.check_start(*given, data.shape, self.n_components, data.largest)
+            return _validation.check_start(*given, data.shape, self.n_components_, data.largest)
         _validation.check_no_start(*given, init)
         if init.startswith("nndsvd"):
-            _validation.check_rank_for_svd(init, self.n_components, data.shape)
+            _validation.check_rank_for_svd(init, self.n_components_, data.shape)
         return None, None
+
+    def _rank(self, given: Start, shape: tuple[int, int]) -> int:
+        """The number of components: "auto" is that of W or H, without them, as with None, that of the features."""
+        W, H = given
+        if self.n_components == "auto" and (W is not None or H is not None):
+            return int(np.shape(W)[-1] if H is None else np.shape(H)[0])
+        return shape[1] if self.n_components in ("auto", None) else int(self.n_components)
+
+    def _init(self, data: Data) -> str:
+        """The start by its name; None is "nndsvda" where there are so many singular vectors, otherwise "random"."""
+        init = getattr(self, "init", "random")
+        if init is not None:
+            return str(init)
+        enough = "svd" in data.backend.capabilities and self.n_components_ <= min(data.shape)
+        return "nndsvda" if enough else "random"
 
     def _solver_for(self, problem: Problem) -> str:
         """The solver the parameters name; "auto" takes newton-cg where rows are coupled and in one memory."""
         solver = getattr(self, "solver", "auto")
-        if solver != "auto":
+        if solver not in ("auto", *PEERS_SOLVERS):
             return str(solver)
         near = problem.data.backend.solvers[0] == "newton-cg"
         return "newton-cg" if near and problem.objective.coupled else "hals"
@@ -274,7 +296,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
         """Codes and V' in the solver's units; features in addition to those of X begin at random."""
         data, rows, m = problem.data, problem.rows, problem.data.shape[1]
-        init, mean = getattr(self, "init", "random"), data.mean() / problem.scale
+        init, mean = self._init(data), data.mean() / problem.scale
         drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
@@ -302,20 +324,28 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
         """
         rows, point, wanted = problem.rows, keeper.load(problem.rows), int(getattr(self, "n_init", 1))
         best, rng = (None, check_random_state(self.random_state)) if point is None else point.earlier(self.random_state)
-        at, apart = point.start if point else 0, keeper.path is not None or not self._update(problem).shares
+        at = point.start if point else 0
         while at < wanted:
-            mine = rows.several(1 if apart else wanted - at)
-            starts = [
-                self._begun(problem._replace(rows=own), given, rng, at + i, best, point) for i, own in enumerate(mine)
-            ]
-            for run in self._descend(X, starts, root, keeper):
+            runs = self._next_runs(X, problem, given, rng, (at, wanted), root, keeper, best, point)
+            for run in runs:
                 best = run.better(best, rows.small)
-            if best is not None and len(mine) > 1:  # its codes are part of arrays of all starts
+            if best is not None and len(runs) > 1:  # its codes are part of arrays of all starts
                 best = best._replace(codes=rows.own_codes(best.codes))
-            at, point = at + len(mine), None
+            at, point = at + len(runs), None
         assert best is not None
         rows.begin(best.codes)
         return best
+
+    def _next_runs(
+        self, X: ArrayLike, problem: Problem, given: Start, rng: np.random.RandomState, numbers: tuple[int, int],
+        root: Any, keeper: Checkpoint, best: Run | None = None, point: Point | None = None,
+    ) -> list[Run]:  # fmt: skip
+        """Descents from the first of these numbers on: as many, up to the last, as look at X together."""
+        apart = keeper.path is not None or not self._update(problem).shares
+        mine = problem.rows.several(1 if apart else numbers[1] - numbers[0])
+        several = enumerate(mine, numbers[0])
+        starts = [self._begun(problem._replace(rows=own), given, rng, i, best, point) for i, own in several]
+        return self._descend(X, starts, root, keeper)
 
     def _begun(
         self, problem: Problem, given: Start, rng: np.random.RandomState, number: int, best: Run | None,
@@ -429,6 +459,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
+Reach = Callable[[Any, Problem, Any], Run]  # from estimator, problem and the callbacks' context to the run that is kept
 
 
 @dataclass
@@ -461,28 +492,3 @@ class Descending:
     def iteration(self) -> Requests[tuple[float, State]]:
         """The next iteration, with its requests for looks at X."""
         return iteration(self.problem.rows, self.problem.objective, self.update, self.state)
-
-
-@contextmanager
-def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the estimator as it was."""
-    held = vars(estimator)
-    before = dict(held)
-    try:
-        with interrupts_kept():
-            yield
-    except BaseException:
-        callbacks = {name: value for name, value in held.items() if name.startswith(("_skl_", "_callback_"))}
-        held.clear()
-        held.update(before | callbacks)
-        raise
-
-
-def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
-    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
-    values = {}
-    for name, term in objective.terms.items():
-        (value,) = rows.small.fetch([term.value(s)])
-        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
-        values[name] = max(value, 0.0) if exact is None else float(exact)
-    return values

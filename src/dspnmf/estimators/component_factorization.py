@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +27,8 @@ from dspnmf.stability import stability
 @dataclass(eq=False, repr=False)
 class ComponentFactorization(Factorization):
     """A factorization X ~ UV that keeps V, so new rows have codes too."""
+
+    _holds_components: ClassVar[bool] = True  # whether its codes can be fitted to components that stay as they are
 
     def transform(self, X: ArrayLike, *, codes_path: str | Path | None = None) -> Array:
         """Codes of new samples: the convex problem each row poses to the fitted components, solved to rounding.
@@ -61,19 +63,19 @@ class ComponentFactorization(Factorization):
         with team():
             return rows, rows.scaled(rows.solve(model, ties, state.completion), state.unit)
 
-    def inverse_transform(self, Z: ArrayLike) -> Array:
-        """Samples from codes: ``Z @ components_``.
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Samples from codes: ``X @ components_``.
 
         Parameters
         ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        samples : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self, "components_")
-        return backend_for(Z).samples(Z, self.components_)
+        return backend_for(X).samples(X, self.components_)
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 

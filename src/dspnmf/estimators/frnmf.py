@@ -111,6 +111,7 @@ class FRNMF(ComponentFactorization):
     normalize: bool = parameter(False, FLAG)
 
     _capability: ClassVar[Capability | None] = "whole matrix"
+    _holds_components: ClassVar[bool] = False
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """DSP-NMF of X', features in place of samples."""

@@ -71,6 +71,7 @@ class ONMF(ComponentFactorization):
     normalize: bool = parameter(False, FLAG)
 
     _capability: ClassVar[Capability | None] = "whole matrix"
+    _holds_components: ClassVar[bool] = False
     _keeps_codes: ClassVar[bool] = True  # least-squares codes would not be orthogonal
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:

@@ -149,6 +149,7 @@ class SDNMF(ComponentFactorization):
     max_iter: int = parameter(100, whole(1))
 
     _capability: ClassVar[Capability | None] = "whole matrix"
+    _holds_components: ClassVar[bool] = False
     _keeps_codes: ClassVar[bool] = True
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:

@@ -8,7 +8,7 @@ where the rows are. The terms there are: `dspnmf.objective.terms`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +18,7 @@ from dspnmf.backends.row_model import Block, RowModel, Sums
 from dspnmf.backends.small_arrays import as_matrix
 from dspnmf.objective.state import State
 
+_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 Quartic = tuple[Scalar, Scalar, Scalar, Scalar]  # c1..c4 of c1 t + c2 t^2 + c3 t^3 + c4 t^4
 
 
@@ -53,6 +54,10 @@ class FitsComponents(Protocol):
     def features(self) -> Block:
         """The columns they belong to."""
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether components that no row uses are best at zero."""
+
     def curvature(self, s: State) -> SmallArray:
         """Of the problem the components solve, k x k."""
 
@@ -74,6 +79,7 @@ class Objective:
 
     terms: Mapping[str, Term]
     weights: Mapping[str, float]
+    held: frozenset[str] = frozenset()  # terms whose components stay as they are
 
     def value(self, s: State) -> Scalar:
         """The objective."""
@@ -108,7 +114,12 @@ class Objective:
     @cached_property
     def with_components(self) -> list[FitsComponents]:
         """The terms with components of their own, also those of weight 0: their errors are still reported."""
-        return [term for term in self.terms.values() if isinstance(term, FitsComponents)]
+        moving = [term for name, term in self.terms.items() if name not in self.held]
+        return [term for term in moving if isinstance(term, FitsComponents)]
+
+    def holding(self, *names: str) -> Objective:
+        """The same, for a descent of the codes: the components of these terms stay as they are."""
+        return replace(self, held=frozenset(names))
 
     @property
     def size(self) -> float:
@@ -143,3 +154,13 @@ def _added(parts: Iterable[tuple[float, Mapping[int, SmallArray]]]) -> dict[int,
             else:
                 total[operator] = as_matrix(total[operator]) + w * as_matrix(K)
     return total
+
+
+def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
+    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
+    values = {}
+    for name, term in objective.terms.items():
+        (value,) = rows.small.fetch([term.value(s)])
+        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
+        values[name] = max(value, 0.0) if exact is None else float(exact)
+    return values

@@ -26,6 +26,9 @@ def methods() -> dict[str, Callable[[int, int], BaseEstimator]]:
     return {
         "DSP-NMF": lambda k, seed: DSPNMF(k, normalize=True, random_state=seed),
         "DSP-NMF (diffused)": lambda k, seed: DSPNMF(k, similarity="diffused", normalize=True, random_state=seed),
+        "DSP-NMF (clustering)": lambda k, seed: DSPNMF(
+            k, similarity="diffused", n_neighbors=6, diffusion_steps=512, alpha=100.0, normalize=True, random_state=seed
+        ),
         "DSP-NMF (auto weight)": lambda k, seed: DSPNMF(k, alpha="auto", normalize=True, random_state=seed),
         "DSP-NMF (printed rule)": lambda k, seed: DSPNMF(
             k, lam=1e3, solver="paper", max_iter=100, tol=0, normalize=True, random_state=seed

@@ -11,7 +11,7 @@ from dspnmf.paper.published import TASKS, Cell, published
 from dspnmf.paper.results import Results
 from dspnmf.paper.tables import STATISTICS, average, listed, shared_datasets
 
-ROWS = ("DSP-NMF", "DSP-NMF (diffused)", "DSP-NMF (auto weight)")
+ROWS = ("DSP-NMF", "DSP-NMF (diffused)", "DSP-NMF (clustering)", "DSP-NMF (auto weight)")
 DIFFUSED = "DSP-NMF (diffused)"
 MARGIN = 0.01
 ROUNDING = 1e-9

@@ -28,6 +28,7 @@ from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
 from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
 from dspnmf.persistence._contents import ModelFileError, cache_folder, has_ours, is_ours, own, within
+from dspnmf.selection.consensusnmf import ConsensusNMF
 from dspnmf.selection.dspnmfcv import DSPNMFCV
 
 _NEEDED: Mapping[type, tuple[str, ...]] = {  # a class -> what its methods need when it is fitted
@@ -36,6 +37,7 @@ _NEEDED: Mapping[type, tuple[str, ...]] = {  # a class -> what its methods need 
     BatchLearner: ("n_samples_seen_", "n_steps_"),
     NPE: ("n_features_in_", "components_", "mean_"),
     DSPNMFCV: ("n_features_in_", "n_components_", "components_", "best_estimator_"),
+    ConsensusNMF: ("n_features_in_", "n_components_", "components_", "estimator_"),
 }
 _COUNTS = {
     "n_features_in_": 1,
@@ -107,6 +109,11 @@ def _attribute_faults(model: BaseEstimator) -> Iterator[str]:
     state, best = held.get("_transform_state"), held.get("best_estimator_")
     if isinstance(model, DSPNMFCV) and not (isinstance(best, DSPNMF) and np.shape(best.components_) == (k, m)):
         yield f"best_estimator_ is not a DSPNMF with {k} components of {m} features"
+    inner = held.get("estimator_")
+    if isinstance(model, ConsensusNMF) and not (
+        isinstance(inner, ComponentFactorization) and np.shape(inner.components_) == (k, m)
+    ):
+        yield f"estimator_ is not a fitted estimator with {k} components of {m} features"
     if isinstance(model, ComponentFactorization):
         if isinstance(state, TransformState):
             yield from _state_faults(state, k, m, model if ours else None)
@@ -153,7 +160,7 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
-        if fitted.n_components != k:
+        if fitted.n_components not in (k, "auto", None):
             yield f"n_components was {fitted.n_components!r}, but there are {k} components"
         similarity = getattr(fitted, "similarity", None)
         width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m

@@ -9,7 +9,18 @@ except ImportError as error:
     raise ImportError('dspnmf.plot needs Matplotlib, which is not installed: pip install "dspnmf[plot]".') from error
 
 from dspnmf.plot._codes import codes, points, structure
+from dspnmf.plot._consensus import consensus
 from dspnmf.plot._models import components, convergence, correlation, stability
 from dspnmf.plot._selection import selection
 
-__all__ = ["codes", "components", "convergence", "correlation", "points", "selection", "stability", "structure"]
+__all__ = [
+    "codes",
+    "components",
+    "consensus",
+    "convergence",
+    "correlation",
+    "points",
+    "selection",
+    "stability",
+    "structure",
+]

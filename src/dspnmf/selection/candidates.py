@@ -47,7 +47,7 @@ class Candidate(NamedTuple):
         return Similarity(self.similarity, self.diffusion_steps)
 
 
-def _each(one: Allowed, words: str) -> Allowed:
+def each(one: Allowed, words: str) -> Allowed:
     """One value or more, each as `one` says."""
 
     def test(values: object) -> bool:
@@ -60,14 +60,14 @@ def _each(one: Allowed, words: str) -> Allowed:
 
 def _listed(*names: str) -> Allowed:
     """One of some words, or a list of them."""
-    return either(one_of(*names), _each(one_of(*names), f"of {', '.join(map(repr, names))}"))
+    return either(one_of(*names), each(one_of(*names), f"of {', '.join(map(repr, names))}"))
 
 
-WEIGHTS = _each(number(0), "finite numbers >= 0")
-N_COMPONENTS = either(one_of("auto"), whole(1), _each(whole(1), "whole numbers >= 1"))
-ALPHAS = either(whole(2), one_of("auto"), _each(either(number(0), one_of("auto")), 'finite numbers >= 0 or "auto"'))
+WEIGHTS = each(number(0), "finite numbers >= 0")
+N_COMPONENTS = either(one_of("auto"), whole(1), each(whole(1), "whole numbers >= 1"))
+ALPHAS = either(whole(2), one_of("auto"), each(either(number(0), one_of("auto")), 'finite numbers >= 0 or "auto"'))
 SIMILARITY = _listed(*SIMILARITIES[:4])  # those that new rows have
-STEPS = either(whole(1), _each(whole(1), "whole numbers >= 1"))
+STEPS = either(whole(1), each(whole(1), "whole numbers >= 1"))
 
 
 def natural_weight(X: Matrix, model: DSPNMF | None = None) -> float:

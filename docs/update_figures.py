@@ -1,4 +1,7 @@
-"""Writes the figures of the committed run into claims.md, between `<!--name-->` and `<!--/-->` (``make readme``)."""
+"""Writes the figures of the committed run into the pages, between `<!--name-->` and `<!--/-->` (``make readme``).
+
+A name is one of FIGURES, or "mean MEASUREMENT METHOD": the average over the data sets of a method's mean.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,27 @@ from dspnmf.paper.summary_rows import MARGIN, ROUNDING, compared_with_family, re
 from dspnmf.paper.tables import STATISTICS, average, listed, shared_datasets, tables
 from update_reproduction import committed_results
 
-PAGE = Path(__file__).parent / "claims.md"
+DOCS = Path(__file__).parent
+NAMES = ("claims.md", "mathematics.md", "faq.md", "guide/selection.md", "guide/methods.md", "guide/components.md")
+PAGES = tuple(DOCS / name for name in NAMES)
 FAMILY = ("GNMF", "SymNMF", "SDNMF", "DSP-NMF")
 MANIFOLD = ("UMAP", "LLE", "SE")
 PRINTED_RULE = "DSP-NMF (printed rule)"
-_MARKED = re.compile(r"<!--([a-z0-9_]+)-->.*?<!--/-->")
+_MARKED = re.compile(r"<!--([a-z0-9_]+|mean [^>]+)-->.*?<!--/-->")
 
 
 def updated(text: str, results: Results) -> str:
     """The page with the figures of these results."""
-    return _MARKED.sub(lambda found: f"<!--{found[1]}-->{FIGURES[found[1]](results)}<!--/-->", text)
+    return _MARKED.sub(lambda found: f"<!--{found[1]}-->{figure(found[1], results)}<!--/-->", text)
+
+
+def figure(name: str, results: Results) -> str:
+    """The text of one figure."""
+    if name.startswith("mean "):
+        _, measured, method = name.split(" ", 2)
+        cells = [cell for data in results.datasets if (cell := results.cell(measured, method, data))]
+        return f"{fmean(cell.mean for cell in cells):.3f}" if cells else "n/a"
+    return FIGURES[name](results)
 
 
 def cells_reached(results: Results) -> str:
@@ -210,6 +224,29 @@ def overlap_and_scores(results: Results) -> str:
     return f"{min(found):.2f} to {max(found):.2f} (rank {ALPHA_RANK})"
 
 
+def alpha_scores(results: Results) -> dict[float, float]:
+    """The average of the three scores over the data sets, for every weight."""
+    found: dict[float, list[float]] = {}
+    for data in results.datasets:
+        for task in TASKS:
+            for point in results.sweep("alpha", task, "DSP-NMF", data):
+                found.setdefault(point.at, []).append(point.mean)
+    return {alpha: fmean(values) for alpha, values in found.items()}
+
+
+def alpha_best(results: Results) -> str:
+    """The weight with the best scores."""
+    means = alpha_scores(results)
+    best = max(means, key=means.__getitem__)
+    return f"{best:g} ({means[best]:.3f}; {means[0.0]:.3f} at 0)"
+
+
+def alpha_range(results: Results) -> str:
+    """The lowest and the highest average of any weight."""
+    means = alpha_scores(results).values()
+    return f"{min(means):.3f} and {max(means):.3f}"
+
+
 def alpha_span(results: Results) -> str:
     """Errors without structure and with the largest weight."""
     ends = []
@@ -259,10 +296,14 @@ FIGURES: dict[str, Callable[[Results], str]] = {
     "theorem_2": theorem_2,
     "overlap_and_scores": overlap_and_scores,
     "alpha_span": alpha_span,
+    "alpha_best": alpha_best,
+    "alpha_range": alpha_range,
     "umap_reached": reached,
     "family": lambda results: " ".join(compared_with_family(results)),
 }
 
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), committed_results()), encoding="utf-8")
-    print(f"wrote the figures of {PAGE.name}")
+    results = committed_results()
+    for page in PAGES:
+        page.write_text(updated(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+    print(f"wrote the figures of {listed(NAMES)}")
