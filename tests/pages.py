@@ -71,13 +71,18 @@ def run(page: Path, block: Block, names: dict[str, Any], skipped: Callable[[str]
 def commands(page: Path) -> Iterator[tuple[list[str], str]]:
     """The calls of ``dspnmf`` in the shell blocks of a page, as words; and what a console shows below each."""
     for block in blocks(page):
-        if block.language in SHELL:
-            shown = block.language == "console"
-            for part in re.split(r"^\$ " if shown else r"^", block.code.replace("\\\n", " "), flags=re.MULTILINE):
-                line, _, output = part.partition("\n")
-                words = shlex.split(line, comments=True)
-                if words[:1] == ["dspnmf"]:
-                    yield words, output if shown else ""
+        yield from commands_of(block)
+
+
+def commands_of(block: Block) -> Iterator[tuple[list[str], str]]:
+    """The same of one block."""
+    if block.language in SHELL:
+        shown = block.language == "console"
+        for part in re.split(r"^\$ " if shown else r"^", block.code.replace("\\\n", " "), flags=re.MULTILINE):
+            line, _, output = part.partition("\n")
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["dspnmf"]:
+                yield words, output if shown else ""
 
 
 class Page(HTMLParser):

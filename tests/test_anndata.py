@@ -84,13 +84,13 @@ def test_depth_is_no_difference_when_normalized() -> None:
 
 def test_variable_genes_are_those_that_differ() -> None:
     """Genes of the kinds are chosen, those that vary by chance alone are not; genes left out weigh 0."""
-    adata = cells()
-    fit(adata, NMF(3, random_state=0), n_top_genes=10, normalize_total=True)
+    adata = cells(m=200)
+    fit(adata, NMF(3, random_state=0), n_top_genes=30, normalize_total=True)
     chosen = [int(name.removeprefix("gene")) for name in adata.uns["dspnmf"]["genes"]]
-    assert sum(number < 30 for number in chosen) >= 8
-    left_out = np.setdiff1d(np.arange(40), chosen)
+    assert sum(number < 30 for number in chosen) >= 28
+    left_out = np.setdiff1d(np.arange(200), chosen)
     assert not adata.varm["dspnmf"][left_out].any()
-    adata.var["chosen"] = np.isin(np.arange(40), chosen)
+    adata.var["chosen"] = np.isin(np.arange(200), chosen)
     again = fit(adata, NMF(3, random_state=0), genes="chosen", normalize_total=True, key_added="again")
     np.testing.assert_array_equal(again.components_.T, adata.varm["dspnmf"][chosen])
 

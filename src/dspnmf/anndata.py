@@ -34,7 +34,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _BLOCK = 2**24  # numbers of X at once
 _IN_FILE = 2**30  # bytes from which all genes of a dense matrix on disk stay there, and are read in blocks by the fit
 _WITHOUT_COMPONENTS = ("SymNMF",)
-_BINS = 20  # of genes by their mean
+_ROUNDING = 1e-12  # share of a squared mean below which a variance is rounding
 
 
 def fit(
@@ -62,9 +62,8 @@ def fit(
     genes : str or boolean array of shape (n_vars,), optional
         Which genes take part: a boolean column of ``adata.var``, such as "highly_variable", or a mask.
     n_top_genes : int, optional
-        Take that many of these genes: those whose variance is high for their mean (after `normalize_total`). Genes are
-        cut into 20 bins by their mean; what counts is variance / mean, less the median of the bin, over the median
-        absolute deviation in it.
+        Take that many of these genes: those whose variance (after `normalize_total`) is largest compared with that of
+        most genes of their mean, ``c mean + d mean^2`` (a negative binomial), with c and d from medians over the genes.
     normalize_total : bool, default=False
         Divide each cell by its total over all genes, times the median total: then depth of sequencing is not a
         difference between cells. For counts. The matrix in `adata` is left as it is.
@@ -75,11 +74,6 @@ def fit(
     -------
     model : estimator
         The fitted model.
-
-    References
-    ----------
-    G. Zheng et al.: Massively parallel digital transcriptional profiling of single cells, Nature Communications 8,
-    14049, 2017 (selection of variable genes).
 
     Examples
     --------
@@ -242,7 +236,11 @@ def _totals(A: Any, layer: str | None) -> Array:
 
 
 def _most_variable(A: Any, mask: Mask, totals: Array | None, count: int) -> Mask:
-    """Of the genes of the mask, those with the largest dispersion for their mean (Zheng et al. 2017)."""
+    """Of the genes of the mask, those whose variance is largest compared with ``c mean + d mean^2``.
+
+    That is the variance of counts with noise of measurement (c) and the same relative variation in every gene (d). Both
+    are medians: c of variance / mean over the genes of small means, d of what is left over those of large means.
+    """
     sums = squares = np.zeros(A.shape[1])
     rows: Any
     for rows in _blocks(A, totals):
@@ -250,16 +248,14 @@ def _most_variable(A: Any, mask: Mask, totals: Array | None, count: int) -> Mask
         squared = rows.multiply(rows) if sparse.issparse(rows) else np.square(rows)
         squares = squares + np.asarray(squared.sum(axis=0), dtype=np.float64).ravel()
     mean = sums / A.shape[0]
-    variance = np.maximum(squares / A.shape[0] - mean**2, 0)
-    dispersion = variance / np.where(mean > 0, mean, 1)
-    used = np.flatnonzero(mask & (mean > 0))
-    bins = np.searchsorted(np.quantile(mean[used], np.linspace(0, 1, _BINS + 1)[1:-1]), mean[used])
+    variance = squares / A.shape[0] - mean**2
+    used = np.flatnonzero(mask & (variance > _ROUNDING * mean**2) & (mean > 0))
     scores = np.full(A.shape[1], -np.inf)
-    for number in np.unique(bins):
-        here = used[bins == number]
-        apart = dispersion[here] - np.median(dispersion[here])
-        deviation = np.median(np.abs(apart))
-        scores[here] = apart / (deviation if deviation > 0 else 1.0)
+    if len(used):
+        m, v = mean[used], variance[used]
+        c = np.median((v / m)[m <= np.median(m)])
+        d = max(float(np.median(((v - c * m) / m**2)[m >= np.median(m)])), 0.0)
+        scores[used] = v / (c * m + d * m**2)
     best = np.argsort(np.where(mask, -scores, np.inf), kind="stable")[:count]
     chosen = np.zeros(A.shape[1], dtype=bool)
     chosen[best] = True

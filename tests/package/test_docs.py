@@ -18,16 +18,17 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 
 import dspnmf
-from pages import Page, blocks, commands, run
+from pages import Page, blocks, commands, commands_of, run
 
 pytest.importorskip("sphinx", reason="the documentation needs sphinx (the extra `docs`)")
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MADE = ("_build", "gallery", "api/generated")  # by the build
+TUTORIALS = sorted(page for page in (DOCS / "tutorials").glob("*.md") if page.stem != "index")
 PAGES = [
     ROOT / "README.md",
-    *sorted(p for p in DOCS.rglob("*.md") if not p.relative_to(DOCS).is_relative_to("gallery")),
+    *sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in ("gallery", "tutorials")),
 ]
 PUBLIC_MODULES = (
     "anndata",
@@ -45,6 +46,7 @@ PUBLIC_MODULES = (
 )
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOT_RUN = {  # part of a statement -> why the tests do not run it
+    "scanpy": "is not needed here; tests/test_anndata.py goes on with it where it is installed",
     'device="cuda"': "needs a GPU; tests/backends/test_torch.py fits tensors on the CPU, benchmarks/gpu.py on a device",
 }
 NOT_CALLED = {  # part of a command -> why the tests do not call it
@@ -130,7 +132,7 @@ def test_all_code_is_in_markdown() -> None:
 
 def test_every_exception_is_used() -> None:
     """What is listed as not run is still somewhere on a page."""
-    code = "".join(block.code for page in PAGES for block in blocks(page))
+    code = "".join(block.code for page in [*PAGES, *TUTORIALS] for block in blocks(page))
     called = [" ".join(words) for page in PAGES for words, _ in commands(page)]
     assert [part for part in NOT_RUN if part not in code] == []
     assert [part for part in NOT_CALLED if not any(part in call for call in called)] == []
@@ -139,13 +141,41 @@ def test_every_exception_is_used() -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if list(commands(p))], ids=page_id)
 def test_commands_work(page: Path, desk: Path) -> None:
     """Every ``dspnmf`` command on a page, in order, ends well, and says what the page says it says."""
-    typer = pytest.importorskip("typer.testing", reason="the command line needs typer (the extra `cli`)")
+    pytest.importorskip("typer", reason="the command line needs typer (the extra `cli`)")
     app = importlib.import_module("dspnmf.cli.app").app
     for words, shown in commands(page):
         if not any(part in " ".join(words) for part in NOT_CALLED):
-            result = typer.CliRunner().invoke(app, words[1:])
-            assert result.exit_code == 0, f"{' '.join(words)}: {result.output}"
-            assert shown.strip() in ("", result.output.strip())
+            called(app, words, shown)
+
+
+def called(app: object, words: list[str], shown: str) -> None:
+    """Call a command, which must end well and say what its page says it says."""
+    typer = pytest.importorskip("typer.testing", reason="the command line needs typer (the extra `cli`)")
+    result = typer.CliRunner().invoke(app, words[1:])
+    assert result.exit_code == 0, f"{' '.join(words)}: {result.output}"
+    assert shown.strip() in ("", result.output.strip())
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=page_id)
+@pytest.mark.filterwarnings("ignore::FutureWarning:anndata")
+def test_a_tutorial_runs_as_written(page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of a tutorial, Python and commands in their order, works and prints what the page says."""
+    module = ModuleType(f"tutorial_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    app = importlib.import_module("dspnmf.cli.app").app
+    for block in blocks(page):
+        if block.language == "python":
+            run(page, block, vars(module), lambda source: any(part in source for part in NOT_RUN))
+        for words, shown in commands_of(block):
+            called(app, words, shown)
+
+
+def test_five_tutorials_of_one_page() -> None:
+    """There are five tutorials, each with code, and none longer than a page of 100 lines."""
+    assert len(TUTORIALS) == 5
+    for page in TUTORIALS:
+        assert any(block.language == "python" for block in blocks(page))
+        assert len(page.read_text(encoding="utf-8").splitlines()) <= 100, page.name
 
 
 @pytest.fixture(scope="module")

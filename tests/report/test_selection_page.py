@@ -51,6 +51,7 @@ def made_up(scores: list[list[float]], best: int) -> Any:
     found = {f"split{fold}_test_score": values[:, fold] for fold in range(values.shape[1])}
     found |= {"mean_test_score": values.mean(axis=1), "std_test_score": values.std(axis=1)}
     found |= {"param_n_components": np.full(len(values), 3), "param_label_weight": np.zeros(len(values))}
+    found |= {"param_similarity": np.full(len(values), "gram"), "param_diffusion_steps": np.full(len(values), 8)}
     found |= {"param_alpha": np.arange(len(values)) * 1.0, "params": [{}] * len(values)}
     found |= {"rank_test_score": np.arange(len(values)), "stability": np.ones(len(values))}
     return SimpleNamespace(

@@ -43,8 +43,8 @@ class DSPNMF(BatchLearner):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
+    n_components : int, "auto" or None, default=10
+        Rank k. "auto": that of W and H where ``init="custom"``, otherwise, as with None, the number of features.
     alpha : float or "auto", default=1.0
         Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
         on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
@@ -58,9 +58,10 @@ class DSPNMF(BatchLearner):
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);
         "paper-appendix": as derived in the paper's appendix. "auto": "newton-cg", and "hals" where alpha is 0 or X is
-        not in memory.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Start; "custom" takes W and H of `fit_transform`.
+        not in memory. "cd" and "mu", scikit-learn's words, are "auto".
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"} or None, default="random"
+        Start; "custom" takes W and H of `fit_transform`. None: "nndsvda" where X is in memory and n_components not
+        above its sides, otherwise "random".
     similarity : {"gram", "diffused", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), \
 default="gram"
         What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
@@ -226,7 +227,7 @@ default="gram"
             operators.append(labels.mask())
         _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
         objective, largest = penalties.objective(terms, data)
-        rows = data.rows(self.n_components, scale, operators)
+        rows = data.rows(self.n_components_, scale, operators)
         alpha = alpha / unit if self.alpha == "auto" else float(self.alpha)
         details = {"similar": similar, "labels": labels if labels.known.any() else None, "alpha": alpha}
         return Problem(data, rows, objective, largest * unit, code, details=details)

@@ -160,7 +160,7 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
-        if fitted.n_components != k:
+        if fitted.n_components not in (k, "auto", None):
             yield f"n_components was {fitted.n_components!r}, but there are {k} components"
         similarity = getattr(fitted, "similarity", None)
         width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m

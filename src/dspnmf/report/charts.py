@@ -99,13 +99,17 @@ class View:
 
 @dataclass(frozen=True)
 class Figure:
-    """Views to choose from, under one title; `choice` names what is chosen. `text` are plain sentences."""
+    """Views to choose from, under one title; `choice` names what is chosen. `text` are plain sentences.
+
+    `band` says what the bands of series are from and to.
+    """
 
     id: str
     title: str
     text: tuple[str, ...]
     views: tuple[View, ...]
     choice: str = ""
+    band: str = "lowest to highest run"
 
 
 def plain(part: object) -> Any:

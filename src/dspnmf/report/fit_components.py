@@ -183,7 +183,7 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
         rows = [
             Bar(
                 cut(inputs.table.features[j]),
-                f"{V[a, j]:.3g}".replace("-", "\N{MINUS SIGN}"),
+                _weight(float(V[a, j]), longest),
                 round(share * abs(float(V[a, j])), 2),
                 None if matched is None else round(share * float(matched[a, j]), 2),
             )
@@ -191,6 +191,13 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
         ]
         result.append((name_of(a, inputs), [] if a in empty(inputs.fit) else rows))
     return result
+
+
+def _weight(value: float, longest: float) -> str:
+    """A weight to three digits; what is a millionth of the longest bar or less is as good as nothing."""
+    if 0 < abs(value) <= 1e-6 * longest:
+        return "≈ 0"
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
 
 
 def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
@@ -230,7 +237,7 @@ def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:
             capital(name),
             [
                 Picture(
-                    name_of(a, inputs) if A is groups[0][1] else f"like component {a + 1}",
+                    name_of(a, inputs) if A is groups[0][1] else f"Like component {a + 1}",
                     picture(A[a], shape, top[a]),
                     f"up to {A[a].max():.3g}",
                 )

@@ -19,6 +19,8 @@ from dspnmf.report.page import Assets, render
 from dspnmf.selection import DSPNMFCV
 from dspnmf.selection.results import indistinguishable
 
+_FEW = 3  # lines up to which all bands are shown (assets/figure.js)
+_BAND = "one standard deviation on either side"
 _ASSETS = Assets((*Assets().styles, "fit.css"))
 _COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
     "Rank": ("param_n_components", "{:.0f}"),
@@ -82,9 +84,7 @@ def write_selection_report(cv: DSPNMFCV, path: Path, **options: Any) -> None:
 
 def _headline(cv: DSPNMFCV, supervised: bool) -> str:
     """The choice and its reason in a sentence or two."""
-    chosen = f"rank {cv.n_components_} with alpha {cv.alpha_:.4g}"
-    if cv.label_weight_ > 0:
-        chosen += f" and label weight {cv.label_weight_:g}"
+    chosen = f"rank {cv.n_components_} with alpha {cv.alpha_:.4g}{_further(cv, cv.best_index_)}"
     simplest = "; of the candidates within one standard error of the best, it is the simplest" * (cv.rule != "best")
     if supervised:
         return (
@@ -97,10 +97,20 @@ def _headline(cv: DSPNMFCV, supervised: bool) -> str:
         f"Of the ranks {', '.join(f'{rank:g}' for rank in ranks)}, rank {cv.n_components_} predicts held-out cells best"
     )
     return (f"{first}{simplest}. " if len(ranks) > 1 else "") + (
-        f"Of {counted(len(cv.alphas_), 'weight')} at that rank, alpha {cv.alpha_:.4g} "
+        f"Of {counted(len(cv.alphas_), 'weight')} at that rank, alpha {cv.alpha_:.4g}{_further(cv, cv.best_index_)} "
         f"was chosen: {percent(cv.best_score_)} of the {counted(cv.n_neighbors, 'nearest neighbour')} of a held-out "
         f"row are still its nearest in the codes, over {counted(cv.n_splits_, 'fold')}."
     )
+
+
+def _further(cv: DSPNMFCV, row: int) -> str:
+    """What a candidate has in addition to rank and alpha, where that is not the default."""
+    found = cv.cv_results_
+    similarity, steps = found["param_similarity"][row], found["param_diffusion_steps"][row]
+    weight = found["param_label_weight"][row]
+    words = "" if similarity == "gram" else f", similarity {similarity}"
+    words += f" in {steps} steps" if similarity == "diffused" else ""
+    return words + (f", label weight {weight:g}" if weight > 0 else "")
 
 
 def _classifier(cv: DSPNMFCV) -> str:
@@ -138,21 +148,29 @@ def _differences(cv: DSPNMFCV) -> list[str]:
         return ["All other candidates differ from it by more than chance over the folds."]
     first = others[0]
     which = f"rank {found['param_n_components'][first]}, alpha {found['param_alpha'][first]:.4g}"
-    if len(found["param_label_weight"]) and found["param_label_weight"].max() > 0:
-        which += f", label weight {found['param_label_weight'][first]:g}"
+    which += _further(cv, first)
     them = (
         "1 other candidate" if len(others) == 1 else f"{len(others)} of the other {len(found['params']) - 1} candidates"
     )
     simplest = "It is" if len(others) == 1 else "The simplest of them is"
     return [
         f"{them} cannot be told apart from the choice: over the folds, the mean difference of the scores is at most "
-        f"twice its standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
+        f"twice the standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
     ]
+
+
+def _counts(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a parameter of the similarity means something."""
+    return name == "similarity" or given["similarity"] == "diffused"
 
 
 def _calls(cv: DSPNMFCV, settings: Mapping[str, str], command: str | None) -> list[tuple[str, str]]:
     """How to fit the choice: in Python, and on the command line where the file is known."""
     parts = [f"n_components={cv.n_components_}", f"alpha={cv.alpha_:.6g}"]
+    found, row = cv.cv_results_, cv.best_index_
+    given = {name: found[f"param_{name}"][row] for name in ("similarity", "diffusion_steps")}
+    given = {} if given["similarity"] == "gram" else {name: v for name, v in given.items() if _counts(name, given)}
+    parts += [f"{name}={value if name == 'diffusion_steps' else repr(str(value))}" for name, value in given.items()]
     parts += [f"label_weight={cv.label_weight_:g}"] * (cv.label_weight_ > 0)
     parts += ["normalize=True"] * bool(cv.normalize)
     calls = [("Python", f"DSPNMF({', '.join(parts)}, random_state=0).fit(X{', y' * (cv.label_weight_ > 0)})")]
@@ -160,6 +178,8 @@ def _calls(cv: DSPNMFCV, settings: Mapping[str, str], command: str | None) -> li
         words = ["dspnmf", "fit", settings["Data"], "--rank", str(cv.n_components_), "--alpha", f"{cv.alpha_:.6g}"]
         for name in ("Scale", "Label"):
             words += [f"--{name.lower()}", settings[name]] if settings.get(name) else []
+        for name, value in given.items():
+            words += ["--set", f"{name}={value}"]
         words += ["--label-weight", f"{cv.label_weight_:g}"] * (cv.label_weight_ > 0)
         command = f"{shlex.join(words)} --out FOLDER"
     return [*calls, *([("Command line", command)] if command else [])]
@@ -187,7 +207,8 @@ def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
     quantity = f"{_score(cv)} on held-out rows" if supervised else "neighbours kept (share)"
     chart = Chart("Held-out rows", Axis("alpha", log=True), Axis(quantity), tuple(series), height=380)
     text = (
-        "Mean over the folds; bands are one standard deviation on either side. Alpha = 0 is plain NMF.",
+        f"Mean over the folds. The band of a line{' (point at it)' * (len(series) > _FEW)} is {_BAND}. "
+        "Alpha = 0 is plain NMF.",
         "Codes of held-out rows come from transform; "
         + (
             f"{_classifier(cv)} has not seen them, and no fit has seen their labels."
@@ -195,7 +216,7 @@ def scores(cv: DSPNMFCV, supervised: bool) -> Figure:
             else "their neighbours are looked for among the other rows."
         ),
     )
-    return Figure("scores", "Score over alpha", text, (View("", (chart,)),))
+    return Figure("scores", "Score over alpha", text, (View("", (chart,)),), band=_BAND)
 
 
 def ranks(cv: DSPNMFCV) -> Figure:
@@ -214,4 +235,4 @@ def ranks(cv: DSPNMFCV) -> Figure:
         "Cells are hidden at random and predicted from the others: a rank that is too small misses something, one "
         "that is too large fits noise. Stability is how similar the components of different folds are (1: the same).",
     )
-    return Figure("ranks", "Rank", text, (View("", charts),))
+    return Figure("ranks", "Rank", text, (View("", charts),), band=_BAND)

@@ -44,13 +44,15 @@ def indistinguishable(scores: Array, row: int) -> NDArray[np.bool_]:
 
     Differences are taken fold by fold, and their mean is compared with twice its standard error, which is enlarged for
     training sets that overlap (Nadeau & Bengio: Inference for the generalization error, Machine Learning 52, 2003).
+    From a few folds the error of one difference is hardly known, so the median over the candidates is taken for all.
     """
     count = scores.shape[1]
     if count < 2:
         return np.asarray(np.arange(len(scores)) == row)
     differences = scores - scores[row]
-    error = differences.std(axis=1, ddof=1) * np.sqrt(1 / count + 1 / (count - 1))
-    return np.asarray(np.abs(differences.mean(axis=1)) <= 2 * error)
+    others = np.arange(len(scores)) != row
+    error = np.median(differences[others].std(axis=1, ddof=1)) if others.any() else 0.0
+    return np.asarray(np.abs(differences.mean(axis=1)) <= 2 * error * np.sqrt(1 / count + 1 / (count - 1)))
 
 
 def values(outcomes: Sequence[Sequence[Outcome]], name: str = "value") -> Array:

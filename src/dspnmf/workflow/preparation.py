@@ -49,7 +49,8 @@ def mask_missing(table: Table, model: BaseEstimator) -> int:
 
 def check_new_values(table: Table, pipeline: Any) -> None:
     """Refuse values that a fitted pipeline cannot take: `check_values` for new rows."""
-    masks = getattr(pipeline[-1], "missing", "error") == "mask"
+    last = getattr(pipeline[-1], "estimator_", pipeline[-1])  # of a consensus, what its runs are of
+    masks = getattr(last, "missing", "error") == "mask"
     clips = bool(getattr(pipeline[0], "clip", False))
     check_values(table, missing=masks, scale="minmax" if clips else "none", can_mask=False, fitted=True)
 

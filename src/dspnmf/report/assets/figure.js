@@ -210,7 +210,7 @@ class FigureView {
   readings(chart, { series, i }) {
     const found = [[chart.x.label, readable(series.x[i])], [chart.y.label, readable(series.y[i])]];
     const banded = series.low.length && series.low[i] !== series.high[i];
-    if (banded) found.push(["lowest to highest run", `${readable(series.low[i])} – ${readable(series.high[i])}`]);
+    if (banded) found.push([this.figure.band, `${readable(series.low[i])} – ${readable(series.high[i])}`]);
     return found;
   }
 
