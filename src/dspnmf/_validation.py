@@ -171,11 +171,13 @@ _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.proto
     "graphs": "all of X in memory, to search neighbours",
     "features": "all of X in memory, to add columns to it",
     "missing": "all of X in memory, to complete its cells",
+    "divergences": "rows whose errors can be measured by a divergence",
     "batches": "batches in memory",
     "whole matrix": "all of X in memory",
 }
 _INSTEAD = {  # a capability, or the parameter that asks for one -> what works without it
     "svd": 'use init="random"',
+    "divergences": 'use beta_loss="frobenius"',
     "missing": 'leave it at "error"',
     "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
     "similarity": 'use similarity="gram"',

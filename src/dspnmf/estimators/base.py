@@ -396,17 +396,19 @@ class Factorization(
 
     def _settle(self, problem: Problem, run: Run) -> Run:
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
-        rows, model = problem.rows, problem.objective.model(run.state)
+        rows, objective, update = problem.rows, problem.objective, self._update(problem)
         rows.release()
         if rows.completes:
             rows.refresh(run.state.Vt)
             return run
-        if self._keeps_codes or self._solver_for(problem) in self._rules or model.pulls:
+        if self._keeps_codes or self._solver_for(problem) in self._rules:
             return run
-        codes = rows.solve(model)
+        codes = update.solved(rows, objective, run.state)
+        if codes is None:
+            return run
         rows.begin(codes)
-        (value,) = rows.small.fetch([problem.objective.value(State(run.state.Vt, *rows.sums()))])
-        if value <= run.history[-1] + _FLOOR * problem.objective.size:
+        value, _ = update.begin(rows, objective, run.state.Vt)
+        if value <= run.history[-1] + _FLOOR * objective.size:
             return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
         return run
@@ -426,7 +428,7 @@ class Factorization(
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = run.state if rows.completes else run.state.with_sums(*rows.sums())
+        s = run.state if rows.completes else self._update(problem).measured(rows, objective, run.state)
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * values[name] for name, w in objective.weights.items() if w > 0)

@@ -23,9 +23,9 @@ from dspnmf.objective.terms import Reconstruction
 
 @dataclass(eq=False, repr=False)
 class NMF(BatchLearner):
-    """Plain non-negative matrix factorization: minimises ``||X - U V||^2`` and penalties over U, V >= 0.
+    """Plain non-negative matrix factorization: minimises ``||X - U V||^2``, or a divergence, and penalties.
 
-    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` (Frobenius loss) where the parameters overlap: the
+    DSP-NMF with alpha = 0, and a drop-in for scikit-learn's ``NMF`` where the parameters overlap: the
     same meaning of `n_components`, `init`, `max_iter`, `random_state`, of the penalties `alpha_W`, `alpha_H` and
     `l1_ratio`, and of W and H. The page "Coming from scikit-learn" has a table of every parameter.
 
@@ -36,6 +36,8 @@ class NMF(BatchLearner):
     solver : {"auto", "hals", "newton-cg", "mm", "paper", "paper-appendix", "cd", "mu"}, default="auto"
         "auto" is "hals", and so are scikit-learn's words "cd" and "mu". Without a structure term "mm" and the paper's
         rules are the rule of Lee & Seung (2001).
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        How errors are measured, as in scikit-learn (`DSPNMF` says more).
     alpha_W, alpha_H, l1_ratio
         As in `DSPNMF`, and in scikit-learn.
     shuffle : bool, default=False
@@ -63,6 +65,8 @@ class NMF(BatchLearner):
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """One term, and penalties."""
+        if self._divergent:
+            return self.divergence_problem(data, scale)
         data = self.with_penalized_sums(data, scale)
         penalties = self.solver_penalties(*data.shape, scale, scale)
         reconstruction = penalties.of_components(Reconstruction(data.norm2(scale), data.block()))

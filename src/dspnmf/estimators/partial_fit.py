@@ -25,9 +25,9 @@ from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import INIT_OR_NONE, INNER_ITER, RANK, SOLVER_OR_PEERS, Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.component_factorization import ComponentFactorization
+from dspnmf.estimators.losses import WithLosses
 from dspnmf.estimators.parameters import parameter
-from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
+from dspnmf.estimators.penalties import CODES_L1, CODES_L2
 from dspnmf.estimators.transform_state import BatchSums, TransformState
 from dspnmf.estimators.unchanged import unchanged_on_error
 from dspnmf.objective.objective import Objective, Term
@@ -44,8 +44,8 @@ _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 
 
 @dataclass(eq=False, repr=False)
-class BatchLearner(Penalized, ComponentFactorization):
-    """A factorization with penalties that can be fitted batch by batch."""
+class BatchLearner(WithLosses):
+    """A factorization with losses and penalties that can be fitted batch by batch."""
 
     missing: str = parameter("error", one_of("error", "mask"))
     n_components: Any = parameter(10, RANK, positional=True)
@@ -62,9 +62,10 @@ class BatchLearner(Penalized, ComponentFactorization):
         "similarity": ("gram", "cosine"),
         "missing": ("error",),
         "label_weight": (0,),
+        "beta_loss": ("frobenius", 2),
     }
     _constant: ClassVar[tuple[str, ...]] = (
-        "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio"
+        "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio", "beta_loss"
     )  # fmt: skip
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike = None, W: ArrayLike = None, H: ArrayLike = None) -> Self:
@@ -263,6 +264,8 @@ class BatchLearner(Penalized, ComponentFactorization):
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """What a later batch needs, too."""
+        if self._divergent:
+            return super()._for_transform(problem, run)
         s, objective, n = run.state, problem.objective, problem.rows.shape[0]
         reconstruction, weights = objective.terms["reconstruction"], objective.weights
         rows_only = "labels" not in objective.terms and not problem.rows.completes
