@@ -89,8 +89,8 @@ def _compared_with_family(results: Results, row: str) -> list[str]:
             mine = cells.get(row)
             if mine is None:
                 continue
-            value = getattr(mine, statistic)
-            others = {m: getattr(cells[m], statistic) for m in _FAMILY if cells.get(m)}
+            value = round(getattr(mine, statistic), 3)  # as printed: equal digits are a tie
+            others = {m: round(getattr(cells[m], statistic), 3) for m in _FAMILY if cells.get(m)}
             above = [f"{m} {other:.3f}" for m, other in others.items() if other > value]
             where = averages if place == "average" else singles
             what = f"{TASKS[task]}, {statistic}" if place == "average" else f"{TASKS[task]} on {place}, {statistic}"
@@ -103,7 +103,7 @@ def _compared_with_family(results: Results, row: str) -> list[str]:
             exceptions = f" The others are: {'; '.join(below)}." if below else ""
             sentences.append(
                 f"{row} is at or above our own runs of {listed(_FAMILY)} in {len(compared) - len(below)} of "
-                f"{len(compared)} {name} (three tasks, mean and max).{exceptions}"
+                f"{len(compared)} {name} (three tasks, mean and max; in three decimals).{exceptions}"
             )
     return sentences
 
