@@ -31,7 +31,7 @@ from dspnmf.workflow import (
     write_fit,
     write_table_codes,
 )
-from dspnmf.workflow.preparation import check_values
+from dspnmf.workflow.preparation import check_new_values
 from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder
 
 FIT_EXAMPLES = """\b
@@ -203,9 +203,7 @@ def transform(
         if features is None:
             raise ValueError(f"{model} was not written by `dspnmf fit`: use dspnmf.load in Python.")
         table = read_matched(data, features, read_options)
-        last = getattr(pipeline[-1], "estimator_", pipeline[-1])
-        masks = getattr(last, "missing", "error") == "mask"
-        check_values(table, missing=masks, scale="minmax", can_mask=False)
+        check_new_values(table, pipeline)
         Z = without_names(pipeline.transform, table.X)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_table_codes(out, Z, table)

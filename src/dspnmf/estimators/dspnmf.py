@@ -281,6 +281,7 @@ default="gram"
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
         if similar == "averaged rows":  # of a new row: those of its neighbours
             kept["training"] = TrainingRows(self._averages(problem, model.M), data.on_host().copy())
+            kept["batches"] = None  # no batch can follow: its rows have other neighbours
         if model.pulls:
             weight = 2 * problem.objective.weights["structure"]
             kept["training"] = self._training_rows(problem, run, weight=weight)
