@@ -149,8 +149,10 @@ def _held(
     held = problem._replace(objective=problem.objective.holding("reconstruction"))
     value, s = update.begin(rows, held.objective, Vt)
     if not problem.objective.coupled and not rows.completes:
-        rows.begin(rows.solve(problem.objective.model(s)))
-        value, s = update.begin(rows, held.objective, Vt)
+        solved = update.solved(rows, problem.objective, s)
+        if solved is not None:
+            rows.begin(solved)
+            value, s = update.begin(rows, held.objective, Vt)
     point = Point(0, s, [value], {}, rng.get_state(), None)
     (run,) = model._descend(None, [Descending(held, update, point, s, ())], root, _keeper())
     rows.begin(run.codes)

@@ -148,6 +148,8 @@ def plain_factor(objective: Objective, s: State) -> SmallArray:
     where a > 0. With an L2 penalty the root is approached by Newton steps in powers of t, which never pass it.
     """
     term, found = divergence_of(objective), cast(DivergenceSums, s.divergence)
+    if "reconstruction" in objective.held:
+        return 0 * s.Vt + 1
     beta, push, pull = term.beta, found.push + term.components_l1, found.pull
     a, b = max(beta - 1, 0.0), max(2 - beta, 0.0)
     if term.components_l2 == 0:
