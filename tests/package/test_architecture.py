@@ -116,7 +116,7 @@ def run(code: str) -> str:
 
 def test_import_is_light() -> None:
     """`import dspnmf` loads none of the heavy optional packages, nor numba."""
-    heavy = ("torch", "anndata", "pandas", "dask", "plotly", "umap", "matplotlib", "numba", "typer", "jinja2", "skops")
+    heavy = ("torch", "anndata", "dask", "plotly", "umap", "matplotlib", "numba", "typer", "jinja2", "skops")
     assert run(f"import sys, dspnmf; print([m for m in {heavy!r} if m in sys.modules])") == "[]"
 
 
