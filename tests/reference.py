@@ -467,3 +467,16 @@ class ReferenceIncompleteRows(ReferenceRows):
             self.U = best_codes(model.S - weight * lost, weight * known @ Vt + goal)
             self.write(self.U @ Vt.T, False)
         return self.U
+
+
+def divergence(X: np.ndarray, Y: np.ndarray, beta: float) -> float:
+    """The beta divergence of Y from X, cell by cell."""
+    total = 0.0
+    for x, y in zip(np.ravel(X).tolist(), np.ravel(Y).tolist(), strict=True):
+        if beta == 1:
+            total += y - x + (x * np.log(x / y) if x > 0 else 0.0)
+        elif beta == 0:
+            total += x / y - np.log(x / y) - 1
+        else:
+            total += (x**beta + (beta - 1) * y**beta - beta * x * y ** (beta - 1)) / (beta * (beta - 1))
+    return total

@@ -18,7 +18,9 @@ from dspnmf.estimators import (
     ONMF,
     SDNMF,
     SPNMF,
+    MiniBatchNMF,
     SymNMF,
+    non_negative_factorization,
 )
 from dspnmf.persistence import load, save
 from dspnmf.selection import DSPNMFCV, ConsensusNMF
@@ -38,9 +40,11 @@ __all__ = [
     "SDNMF",
     "SPNMF",
     "ConsensusNMF",
+    "MiniBatchNMF",
     "SymNMF",
     "__version__",
     "load",
+    "non_negative_factorization",
     "save",
 ]
 _SUBMODULES = (

@@ -46,7 +46,18 @@ def compiled(function: Function) -> Function:
     """Compile without the GIL. Products and sums may be fused, not reordered: so every process computes the same."""
     if getattr(config, "DISABLE_JIT", 0):  # NUMBA_DISABLE_JIT, for debugging
         return function
-    made = CompiledFunction(function, targetoptions=dict(_OPTIONS))
+    return _made(function, _OPTIONS)
+
+
+def compiled_reordering(function: Function) -> Function:
+    """The same where sums may also be reordered, so that they vectorise: results depend on the processor's width."""
+    if getattr(config, "DISABLE_JIT", 0):
+        return function
+    return _made(function, {**_OPTIONS, "fastmath": {"contract", "nsz", "reassoc", "arcp"}})
+
+
+def _made(function: Function, options: dict[str, Any]) -> Function:
+    made = CompiledFunction(function, targetoptions=dict(options))
     made.enable_caching()
     return cast(Function, made)
 

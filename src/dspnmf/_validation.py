@@ -80,6 +80,7 @@ def either(*choices: Allowed) -> Allowed:
 MATRIX = Allowed(
     lambda value: sparse.issparse(value) or isinstance(value, np.ndarray), "a matrix (n_samples, n_samples)"
 )
+NONE = Allowed(lambda value: value is None, "None")
 AUTO_OR_COUNT = either(one_of("auto"), whole(1))
 
 
@@ -170,11 +171,13 @@ _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.proto
     "graphs": "all of X in memory, to search neighbours",
     "features": "all of X in memory, to add columns to it",
     "missing": "all of X in memory, to complete its cells",
+    "divergences": "rows whose errors can be measured by a divergence",
     "batches": "batches in memory",
     "whole matrix": "all of X in memory",
 }
 _INSTEAD = {  # a capability, or the parameter that asks for one -> what works without it
     "svd": 'use init="random"',
+    "divergences": 'use beta_loss="frobenius"',
     "missing": 'leave it at "error"',
     "batches": "pass some of its rows at a time as an array, or use fit, which takes all of it where it is",
     "similarity": 'use similarity="gram"',
@@ -193,7 +196,7 @@ def check_backend(estimator: Estimator, backend: Backend, needs: Mapping[Capabil
                 "NumPy array or a SciPy sparse matrix."
             )
     solver = getattr(estimator, "solver", "auto")
-    if "whole matrix" not in backend.capabilities and solver not in ("auto", *backend.solvers):
+    if "whole matrix" not in backend.capabilities and solver not in ("auto", "cd", "mu", *backend.solvers):
         raise ValueError(
             f"solver={solver!r} does not work where X is {backend.name}: use one of "
             f"{', '.join(map(repr, ('auto', *backend.solvers)))}."
@@ -301,16 +304,38 @@ def check_start(W: ArrayLike, H: ArrayLike, shape: tuple[int, int], k: int, larg
                 f"{name} has shape {factor.shape}, but with n_components={k} and X of shape {shape} "
                 f"it must have shape {expected}."
             )
-        if factor.dtype.kind not in "fiub" or not (np.isfinite(factor).all() and (factor >= 0).all()):
-            raise ValueError(
-                f"{name} (dtype {factor.dtype}) must hold finite numbers >= 0, it starts a non-negative factor: "
-                "replace negative, NaN and infinite entries."
-            )
-        if not factor.any() and largest > 0:
-            raise ValueError(
-                f"{name} is all zeros, a stationary point no solver leaves: start from positive values instead."
-            )
+        check_factor(name, factor, expected, largest)
     return np.asarray(W), np.asarray(H)
+
+
+def check_factor(name: str, factor: ArrayLike, expected: tuple[int | None, int], largest: float) -> None:
+    """A non-negative factor that is given, of a shape (None: any number)."""
+    factor = np.asarray(factor)
+    if factor.ndim != 2 or not all(want in (None, size) for want, size in zip(expected, factor.shape, strict=True)):
+        raise ValueError(f"{name} has shape {factor.shape}, but must have shape {expected} (None: any number).")
+    if factor.dtype.kind not in "fiub" or not (np.isfinite(factor).all() and (factor >= 0).all()):
+        raise ValueError(
+            f"{name} (dtype {factor.dtype}) must hold finite numbers >= 0, it starts a non-negative factor: "
+            "replace negative, NaN and infinite entries."
+        )
+    if not factor.any() and largest > 0:
+        raise ValueError(
+            f"{name} is all zeros, a stationary point no solver leaves: start from positive values instead."
+        )
+
+
+def check_precision(name: str, factor: ArrayLike, dtype: np.dtype[Any]) -> None:
+    """A factor that is given in another precision than X, as scikit-learn refuses it."""
+    found = getattr(factor, "dtype", None)
+    if (
+        factor is not None
+        and str(found).removeprefix("torch.") in ("float16", "float32", "float64")
+        and (str(found).removeprefix("torch.") != str(dtype))
+    ):
+        raise TypeError(
+            f"{name} should have the same dtype as X, but {name} is {found} and X is {dtype}: pass "
+            f"{name}.astype({str(dtype)!r})."
+        )
 
 
 def check_no_start(W: ArrayLike, H: ArrayLike, init: str) -> None:

@@ -313,6 +313,7 @@ METHODS: dict[Capability, dict[str, tuple[Any, ...]]] = {  # capability -> the m
     "graphs": {"on_host": (), "without_features": ()},
     "missing": {"column_means": ()},
     "batches": {"some_rows": (np.array([0]),)},
+    "divergences": {"has_zeros": (), "divergence_rows": (K, SCALE)},
     "svd": {"singular_vectors": (2, np.random.RandomState(0))},
     "whole matrix": {"transposed": (), "as_float64": ()},
 }

@@ -108,6 +108,10 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
     frame.assign(mass=[1, 2, None, 4, 5]).to_csv(tmp_path / "gap.csv", index=False)
     words = ("transform", tmp_path / "out", tmp_path / "gap.csv", "--out", tmp_path / "c.csv")
     assert "(line 4), feature mass is empty" in run(*words, status=1).output
+    run("fit", table, "--rank", 2, *QUICK, "--scale", "none", "--out", tmp_path / "out", "--force")
+    frame.assign(mass=[1, 2, 3, -4, 5]).to_csv(tmp_path / "gap.csv", index=False)
+    assert "-4 of sample" in (said := run(*words, status=1).output)
+    assert "(line 5), feature mass is negative: correct it, fit again with --scale minmax" in said
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from dspnmf.paper.protocol import Run, plan
 from dspnmf.paper.reproduce import file_names
 from dspnmf.paper.store import Store
 from dspnmf.workflow.result_files import FIT_FILES, SELECTION_FILES
+from dspnmf.workflow.scaling import in_units_of_data
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 
@@ -226,10 +227,11 @@ def test_killed_fit(wine_csv: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         return ["fit", wine_csv, "--rank", 2, "--seed", kill, "--force", "--out", tmp_path / "out"]
 
     def whole(out: Path) -> None:
-        model, facts = dspnmf.load(out / "model.skops")[-1], json.loads((out / "metrics.json").read_text())
+        (scaler, model), facts = dspnmf.load(out / "model.skops"), json.loads((out / "metrics.json").read_text())
         assert model.random_state == facts["parameters"]["random_state"]
         components = np.loadtxt(out / "components.csv", delimiter=",", skiprows=1, usecols=range(1, 14))
-        np.testing.assert_array_equal(components, model.components_)
+        V, least = in_units_of_data(scaler, model.components_)
+        np.testing.assert_array_equal(components, np.vstack([V, least]))
         assert (out / "codes.csv").read_text().count("\n") == 179
         assert "</html>" in (out / "report.html").read_text()
 

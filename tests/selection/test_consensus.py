@@ -13,8 +13,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dspnmf
 from dspnmf import DSPNMF, GNMF, NMF, NPNMF, SDNMF, ConsensusNMF
+from dspnmf.io import Table
 from dspnmf.selection import consensus
 from dspnmf.stability import match
+from dspnmf.workflow import fit_table
 
 
 def planted(n: int = 120, m: int = 40, k: int = 4, noise: float = 0.05, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -140,3 +142,13 @@ def test_refusals(parameters: dict[str, Any], message: str) -> None:
 def test_labels_and_graphs() -> None:
     """Estimators with graphs of other kinds take part, too."""
     assert quick(NPNMF(3)).fit(X).components_.shape == (3, 40)
+
+
+def test_workflow(tmp_path: Path) -> None:
+    """`dspnmf fit --runs` fits a consensus of the method that is named, and takes no checkpoint."""
+    table = Table(X, np.array([f"gene {j}" for j in range(40)]), np.arange(len(X)).astype(str))
+    result = fit_table(table, NMF(4, random_state=0), "none", baseline=False, runs=12)
+    assert isinstance(result.pipeline[-1], ConsensusNMF)
+    np.testing.assert_array_equal(result.pipeline[-1].components_, quick().fit(X).components_)
+    with pytest.raises(ValueError, match="keeps no checkpoint"):
+        fit_table(table, NMF(4, random_state=0), "none", runs=12, checkpoint=tmp_path / "a.npz")

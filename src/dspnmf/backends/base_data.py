@@ -87,4 +87,5 @@ class BaseData:
     column_means = _refusal("missing")
     some_rows = _refusal("batches")
     singular_vectors = _refusal("svd")
+    divergence_rows = has_zeros = _refusal("divergences")
     transposed = as_float64 = _refusal("whole matrix")

@@ -30,6 +30,7 @@ from dspnmf.backends.chunk_facts import ChunkFacts, ordinary_unit
 from dspnmf.backends.file_slabs import ScratchFolder, SlabReader, is_mapped
 from dspnmf.backends.incomplete import SIMILARITIES, CompletesCells
 from dspnmf.backends.memory import MEMORY, MemoryBackend, unit_rows
+from dspnmf.backends.memory_divergence import SweepsDivergences
 from dspnmf.backends.memory_rows import Arrays, MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
 from dspnmf.backends.row_model import BlockNorms, Operator
@@ -107,6 +108,14 @@ class FileData(BaseData):
         rows = IncompleteFileRows(self, k, scale / self.unit, operators)
         rows.hold(rows.cells, self.column_means(), self.norm2(scale), twice=SIMILARITIES in self.blocks)
         return rows
+
+    def has_zeros(self) -> bool:
+        """Whether a cell is zero, for a reading of X."""
+        return any(bool((X == 0).any()) for _, X in self.reader.slabs())
+
+    def divergence_rows(self, k: int, scale: float) -> FileDivergenceRows:
+        """Rows that read the file, missing cells as they are."""
+        return FileDivergenceRows(self, k, scale / self.unit)
 
     def with_similarity_block(self) -> tuple[Self, str]:
         """Itself, or X twice where cells are missing."""
@@ -206,6 +215,13 @@ class FileRows(MemoryRows):
             self._scratch.release_pages()
 
 
+class FileDivergenceRows(SweepsDivergences, FileRows):
+    """Rows read in slabs, whose errors are measured by a divergence."""
+
+    def _any_missing(self) -> bool:
+        return self._data.missing is not None
+
+
 def _of_rows(A: Array | None, some: slice) -> Array | None:
     """The part of an array that belongs to some rows; what several starts share has them in its second dimension."""
     return None if A is None else A[:, some] if A.ndim == 3 else A[some]
@@ -286,7 +302,9 @@ class FileBackend(MemoryBackend):
     """Files on this machine."""
 
     name = "in a file"
-    capabilities: frozenset[Capability] = frozenset({"newton-cg", "multiplicative", "operators", "features", "missing"})
+    capabilities: frozenset[Capability] = frozenset(
+        {"newton-cg", "multiplicative", "divergences", "operators", "features", "missing"}
+    )
     solvers: tuple[str, ...] = ("hals", "newton-cg", "mm", "paper", "paper-appendix")
 
     def __init__(self, scratch: ScratchFolder | None = None) -> None:

@@ -26,6 +26,7 @@ from dspnmf.backends.averaging import averaged
 from dspnmf.backends.base_data import BaseData
 from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.file_slabs import unmapped
+from dspnmf.backends.memory_divergence import MemoryDivergenceRows
 from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.protocol import Backend, Capability, Data
 from dspnmf.backends.row_model import Operator
@@ -58,6 +59,16 @@ class MemoryData(BaseData):
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> MemoryRows:
         """Rows of all blocks together."""
         return MemoryRows(self._together(), k, scale / self.unit, operators)
+
+    def has_zeros(self) -> bool:
+        """Whether a cell is zero: cells that a sparse X does not store are."""
+        X = self.blocks["X"]
+        values = X.data if sparse.issparse(X) else X
+        return values.size < X.shape[0] * X.shape[1] or bool((values == 0).any())
+
+    def divergence_rows(self, k: int, scale: float) -> MemoryDivergenceRows:
+        """Rows of X, missing cells as they are."""
+        return MemoryDivergenceRows(self.blocks["X"], k, scale / self.unit)
 
     def _together(self) -> Matrix:
         parts = list(self.blocks.values())

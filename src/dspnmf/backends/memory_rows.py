@@ -420,14 +420,11 @@ def _cast(starts: Starts, models: Models, dtype: np.dtype[Any]) -> list[Any]:
     S, M, extra, delta, kappa, pending = zip(
         *(rows._cast(m, dtype) for rows, m in zip(starts, models, strict=True)), strict=True
     )
-    return [
-        np.stack(S),
-        M[0] if len(M) == 1 else np.hstack(M),
-        _stack(extra),
-        delta[0],
-        _stack(kappa),
-        np.array(pending, np.float64),
-    ]
+    E, varying, curve = _stack(extra), delta[0], _stack(kappa)
+    if E is not None and varying is None:  # no numbers: kernels are compiled once for all models with operators
+        varying, curve = np.empty(0, E.dtype), np.empty((len(starts), 0), E.dtype)
+    steps = np.array(pending, np.float64)
+    return [np.stack(S), M[0] if len(M) == 1 else np.hstack(M), E, varying, curve, steps]
 
 
 def _stack(parts: Sequence[Array | None]) -> Array | None:

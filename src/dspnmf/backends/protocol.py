@@ -23,12 +23,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf._typing import Array, ArrayLike, Codes, Matrix, Scalar, SmallArray, Sparse
-from dspnmf.backends.row_model import Block, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
+from dspnmf.backends.row_model import (
+    Block,
+    BlockNorms,
+    Completion,
+    DivergenceModel,
+    DivergenceSums,
+    Operator,
+    RandomCodes,
+    RowModel,
+    Slope,
+    Sums,
+    Ties,
+)
 from dspnmf.backends.small_arrays import Small
 
 Capability = Literal[
     "newton-cg",  # Rows are `ConjugateGradientRows`
     "multiplicative",  # Rows are `MultiplicativeRows`
+    "divergences",  # Data makes `DivergenceRows`
     "operators",  # Rows take operators: graphs, masks
     "features",  # Data can be widened by further columns
     "graphs",  # Data gives X to the host, where neighbours are searched
@@ -190,6 +203,25 @@ class MultiplicativeRows(Rows, Protocol):
         """
 
 
+class DivergenceRows(Rows, Protocol):
+    """What errors measured by a beta divergence ask of rows in addition. Missing cells have no weight there."""
+
+    def improve(self, model: DivergenceModel, sweeps: int) -> DivergenceSums:
+        """One look: sweep every row's codes a few times while it is at hand, never up; the sums they leave."""
+
+    def solve_divergence(self, model: DivergenceModel, *, fresh: bool) -> Codes:
+        """Codes that minimise the model row by row, to rounding; P and Q are those of other rows.
+
+        `fresh`: start from the best constant, otherwise from the codes as they are.
+        """
+
+    def remember(self) -> None:
+        """Keep the codes as they are, for `recall`."""
+
+    def recall(self) -> None:
+        """Back to the codes that were kept."""
+
+
 class Data(Protocol):
     """A checked X: non-negative, finite (or with missing cells), float32 or float64."""
 
@@ -216,6 +248,12 @@ class Data(Protocol):
 
     def rows(self, k: int, scale: float, operators: Sequence[Operator] = ()) -> Rows:
         """X and whatever it was widened by, with codes of k components."""
+
+    def has_zeros(self) -> bool:
+        """Whether a cell of X is zero (capability "divergences")."""
+
+    def divergence_rows(self, k: int, scale: float) -> DivergenceRows:
+        """X, its missing cells without weight, with codes of k components (capability "divergences")."""
 
     def with_similarity_block(self) -> tuple[Data, str]:
         """Data for a fit that preserves similarities, and the block they are those of.

@@ -97,6 +97,37 @@ class Slope(NamedTuple):
     DLD: tuple[SmallArray, ...] = ()
 
 
+class DivergenceModel(NamedTuple):
+    """What codes minimise where errors are measured by a beta divergence: it, penalties, and a structure term.
+
+    ``d(X | U V) + l1 sum(U) + l2 ||U||^2``, and with P and Q of the codes around which the structure term is bounded
+    ``alpha ||XX' - UU'||^2``.
+    """
+
+    beta: float
+    Vt: SmallArray  # m x k
+    l1: float = 0.0
+    l2: float = 0.0
+    alpha: float = 0.0
+    P: SmallArray = None  # m x k, where alpha > 0
+    Q: SmallArray = None  # k x k
+
+
+class DivergenceSums(NamedTuple):
+    """What leaves the rows when their codes were improved: the divergence, and sums for the components.
+
+    Its derivative in V' is ``push - pull``, ``pull = (X (UV)^(beta - 2))' U`` and ``push = (UV)^(beta - 1)' U``.
+    """
+
+    value: Scalar
+    pull: SmallArray  # m x k
+    push: SmallArray  # m x k, or 1 x k where it is the same for all features
+    ones: SmallArray  # k, sums of the codes
+    squares: SmallArray  # k, sums of their squares
+    P: SmallArray = None  # m x k, X'U where the model has a structure term
+    Q: SmallArray = None  # k x k
+
+
 class BlockNorms(NamedTuple):
     """Norms of a block of X as it is now, where rows complete missing cells."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from sklearn.base import BaseEstimator
 
 from dspnmf._option_words import option
 from dspnmf.cli import shared_options as shared
@@ -30,7 +31,7 @@ from dspnmf.workflow import (
     write_fit,
     write_table_codes,
 )
-from dspnmf.workflow.preparation import check_values
+from dspnmf.workflow.preparation import check_new_values
 from dspnmf.workflow.result_files import FIT_FILES, FORMATS, check_folder
 
 FIT_EXAMPLES = """\b
@@ -90,6 +91,10 @@ def fit(
             help="File for the state of a long fit: started again, it goes on from there.", show_default=False
         ),
     ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(min=2, help="Random starts; the result is what they agree on.", show_default="one start"),
+    ] = None,
     codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
@@ -139,23 +144,35 @@ def fit(
                 callbacks=progress_shown(quiet=as_json or verbose),
                 checkpoint=checkpoint,
                 announce=None if as_json else lambda line: say([line], err=True),
+                runs=runs,
             )
             settings = {"data": str(data.absolute()), "scale": result.scale, "label": label, "read": read_options}
+            settings |= _agreement(result.pipeline[-1], runs)
             write_fit(result, folder, {**settings, **assumptions(table, result.why), "baseline": baseline}, codes)
     if as_json:
         typer.echo((out / "metrics.json").read_text(encoding="utf-8").rstrip())
     else:
         say([scaling(result.scale, result.why)])
-        _print_summary(result.facts)
+        _print_summary(result.facts, _agreement(result.pipeline[-1], runs))
         typer.echo(f"Report: {out / 'report.html'}")
 
 
-def _print_summary(facts: dict[str, Any]) -> None:
+def _agreement(model: BaseEstimator, runs: int | None) -> dict[str, Any]:
+    """The number of runs, and how well they found each component."""
+    if runs is None:
+        return {}
+    return {"runs": runs, "stability": ", ".join(f"{score:.3f}" for score in model.stability_)}
+
+
+def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
     """Print the size of the fit, whether it converged, and its errors with those of the baseline."""
     n, m = facts["shape"]
-    how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
-    size = f"{n} samples x {m} features, {facts['iterations']} iterations"
-    typer.echo(f"{facts['method']} of rank {facts['rank']}: {size}\nThe fit {how}.")
+    title = f"{facts['method']} of rank {facts['rank']}: {n} samples x {m} features"
+    if agreement:
+        typer.echo(f"{title}, {agreement['runs']} runs\nStability of the components: {agreement['stability']}")
+    else:
+        how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
+        typer.echo(f"{title}, {facts['iterations']} iterations\nThe fit {how}.")
     for name in ("reconstruction_error", "structure_error"):
         if facts[name] is not None:
             plain = f" (plain NMF {facts['baseline'][name]:.4f})" if facts["baseline"] else ""
@@ -186,8 +203,7 @@ def transform(
         if features is None:
             raise ValueError(f"{model} was not written by `dspnmf fit`: use dspnmf.load in Python.")
         table = read_matched(data, features, read_options)
-        masks = getattr(pipeline[-1], "missing", "error") == "mask"
-        check_values(table, missing=masks, scale="minmax", can_mask=False)
+        check_new_values(table, pipeline)
         Z = without_names(pipeline.transform, table.X)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_table_codes(out, Z, table)

@@ -6,7 +6,9 @@ from dspnmf.estimators.dspnmf import DSPNMF
 from dspnmf.estimators.frnmf import FRNMF
 from dspnmf.estimators.gdnmf import GDNMF
 from dspnmf.estimators.gnmf import GNMF
+from dspnmf.estimators.minibatchnmf import MiniBatchNMF
 from dspnmf.estimators.nmf import NMF
+from dspnmf.estimators.non_negative_factorization import non_negative_factorization
 from dspnmf.estimators.npe import NPE
 from dspnmf.estimators.npnmf import NPNMF
 from dspnmf.estimators.nsnmf import NSNMF
@@ -29,7 +31,9 @@ __all__ = [
     "SDNMF",
     "SPNMF",
     "ComponentFactorization",
+    "MiniBatchNMF",
     "Problem",
     "SymNMF",
+    "non_negative_factorization",
     "parameter",
 ]

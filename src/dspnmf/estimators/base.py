@@ -13,8 +13,7 @@ A method says what it minimises in `problem`; everything else here serves all of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -25,16 +24,17 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 
 from dspnmf import _validation
-from dspnmf._interrupts import interrupts_kept
 from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike, Codes
-from dspnmf._validation import AUTO_OR_COUNT, FLAG, either, number, one_of, whole
+from dspnmf._validation import AUTO_OR_COUNT, FLAG, NONE, either, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.chunk_facts import ordinary_unit, unit_near
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
+from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import log_line, parameter
-from dspnmf.objective.objective import Objective
+from dspnmf.estimators.unchanged import unchanged_on_error
+from dspnmf.objective.objective import Objective, exact_values
 from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
@@ -48,11 +48,14 @@ RULES = {
     "paper": multiplicative.printed,
     "paper-appendix": multiplicative.appendix,
 }
+PEERS_SOLVERS = ("cd", "mu")  # scikit-learn's words: for each the solver that is best here
 SOLVER = one_of("auto", "newton-cg", "hals", *RULES)
+SOLVER_OR_PEERS = one_of("auto", "newton-cg", "hals", *RULES, *PEERS_SOLVERS)
 INIT = one_of("random", "nndsvd", "nndsvda", "nndsvdar", "custom")
+INIT_OR_NONE = either(INIT, NONE)
+RANK = either(whole(1), one_of("auto"), NONE)
 INNER_ITER = AUTO_OR_COUNT
 _NOTHING = 1e-60  # share of the objective below which there is nothing to lower: X is zero
-_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 _UNRESOLVED = 1e-14  # share of the numbers it is the difference of: objectives below are rounding of float32 codes
 _FLOOR = 1e-12  # of the objective at U = 0: smaller changes are rounding of its sums
 _ROUNDING = {4: 2e-3, 8: 0.0}  # share of an objective that its running sums may miss, by the bytes of X's numbers
@@ -82,13 +85,15 @@ class Problem(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Factorization(
+    KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Base of the family: a fit. A method says what it minimises (`problem`) and what it learned.
 
     Parameters that only some methods have (`solver`, `init`, `n_init`, `inner_iter`, `normalize`) are declared by them.
     """
 
-    n_components: int = parameter(10, whole(1), positional=True)
+    n_components: Any = parameter(10, whole(1), positional=True)
     max_iter: int = parameter(200, whole(1))
     tol: float = parameter(1e-4, number(0))
     random_state: RandomState = parameter(None)
@@ -178,6 +183,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     ) -> Array:  # fmt: skip
         """The fit, after the checks that need nothing but parameters; `reach`: in place of the best of the starts."""
         data = backend.check(self, X, reset=True)
+        self.n_components_ = self._rank(given, data.shape)
         given = self._checked_start(given, data)
         scale = unit_near(data.largest, data.dtype)
         problem = self.problem(data.of_ordinary_size(scale), y, scale)
@@ -215,7 +221,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _needs(self) -> dict[Capability, str]:
         """Capabilities of a backend that a fit needs, each with what asks for it in words."""
         init, missing = getattr(self, "init", "random"), getattr(self, "missing", "error")
-        needs: dict[Capability, str] = {"svd": f"init={init!r}"} if init.startswith("nndsvd") else {}
+        needs: dict[Capability, str] = {"svd": f"init={init!r}"} if str(init).startswith("nndsvd") else {}
         if self._capability is not None:
             needs[self._capability] = type(self).__name__
         return needs if missing == "error" else {**needs, "missing": f"missing={missing!r}"}
@@ -248,18 +254,33 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _checked_start(self, given: Start, data: Data) -> Start:
         """W and H, if they are the start."""
-        init = getattr(self, "init", "random")
+        init = self._init(data)
         if init == "custom":
-            return _validation.check_start(*given, data.shape, self.n_components, data.largest)
+            return _validation.check_start(*given, data.shape, self.n_components_, data.largest)
         _validation.check_no_start(*given, init)
         if init.startswith("nndsvd"):
-            _validation.check_rank_for_svd(init, self.n_components, data.shape)
+            _validation.check_rank_for_svd(init, self.n_components_, data.shape)
         return None, None
+
+    def _rank(self, given: Start, shape: tuple[int, int]) -> int:
+        """The number of components: "auto" is that of W or H, without them, as with None, that of the features."""
+        W, H = given
+        if self.n_components == "auto" and (W is not None or H is not None):
+            return int(np.shape(W)[-1] if H is None else np.shape(H)[0])
+        return shape[1] if self.n_components in ("auto", None) else int(self.n_components)
+
+    def _init(self, data: Data) -> str:
+        """The start by its name; None is "nndsvda" where there are so many singular vectors, otherwise "random"."""
+        init = getattr(self, "init", "random")
+        if init is not None:
+            return str(init)
+        enough = "svd" in data.backend.capabilities and self.n_components_ <= min(data.shape)
+        return "nndsvda" if enough else "random"
 
     def _solver_for(self, problem: Problem) -> str:
         """The solver the parameters name; "auto" takes newton-cg where rows are coupled and in one memory."""
         solver = getattr(self, "solver", "auto")
-        if solver != "auto":
+        if solver not in ("auto", *PEERS_SOLVERS):
             return str(solver)
         near = problem.data.backend.solvers[0] == "newton-cg"
         return "newton-cg" if near and problem.objective.coupled else "hals"
@@ -275,7 +296,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Codes, Array]:
         """Codes and V' in the solver's units; features in addition to those of X begin at random."""
         data, rows, m = problem.data, problem.rows, problem.data.shape[1]
-        init, mean = getattr(self, "init", "random"), data.mean() / problem.scale
+        init, mean = self._init(data), data.mean() / problem.scale
         drawn, Vt = initialization.random(rows.shape, rows.k, mean, rng, rows.dtype)
         if init == "custom":
             W, H = given
@@ -375,17 +396,19 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
 
     def _settle(self, problem: Problem, run: Run) -> Run:
         """End a descent with the codes `transform` would give, where they are no worse: then both agree exactly."""
-        rows, model = problem.rows, problem.objective.model(run.state)
+        rows, objective, update = problem.rows, problem.objective, self._update(problem)
         rows.release()
         if rows.completes:
             rows.refresh(run.state.Vt)
             return run
-        if self._keeps_codes or self._solver_for(problem) in self._rules or model.pulls:
+        if self._keeps_codes or self._solver_for(problem) in self._rules:
             return run
-        codes = rows.solve(model)
+        codes = update.solved(rows, objective, run.state)
+        if codes is None:
+            return run
         rows.begin(codes)
-        (value,) = rows.small.fetch([problem.objective.value(State(run.state.Vt, *rows.sums()))])
-        if value <= run.history[-1] + _FLOOR * problem.objective.size:
+        value, _ = update.begin(rows, objective, run.state.Vt)
+        if value <= run.history[-1] + _FLOOR * objective.size:
             return run._replace(codes=codes, history=[*run.history[:-1], value])
         rows.begin(run.codes)
         return run
@@ -405,7 +428,7 @@ class Factorization(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Trans
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = run.state if rows.completes else run.state.with_sums(*rows.sums())
+        s = run.state if rows.completes else self._update(problem).measured(rows, objective, run.state)
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * values[name] for name, w in objective.weights.items() if w > 0)
@@ -471,28 +494,3 @@ class Descending:
     def iteration(self) -> Requests[tuple[float, State]]:
         """The next iteration, with its requests for looks at X."""
         return iteration(self.problem.rows, self.problem.objective, self.update, self.state)
-
-
-@contextmanager
-def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the estimator as it was."""
-    held = vars(estimator)
-    before = dict(held)
-    try:
-        with interrupts_kept():
-            yield
-    except BaseException:
-        callbacks = {name: value for name, value in held.items() if name.startswith(("_skl_", "_callback_"))}
-        held.clear()
-        held.update(before | callbacks)
-        raise
-
-
-def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
-    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
-    values = {}
-    for name, term in objective.terms.items():
-        (value,) = rows.small.fetch([term.value(s)])
-        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
-        values[name] = max(value, 0.0) if exact is None else float(exact)
-    return values

@@ -63,19 +63,19 @@ class ComponentFactorization(Factorization):
         with team():
             return rows, rows.scaled(rows.solve(model, ties, state.completion), state.unit)
 
-    def inverse_transform(self, Z: ArrayLike) -> Array:
-        """Samples from codes: ``Z @ components_``.
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Samples from codes: ``X @ components_``.
 
         Parameters
         ----------
-        Z : {array-like, sparse matrix} of shape (n_samples, n_components)
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        samples : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self, "components_")
-        return backend_for(Z).samples(Z, self.components_)
+        return backend_for(X).samples(X, self.components_)
 
     # -- what a method says of itself ----------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ class DSPNMF(BatchLearner):
 
     Parameters
     ----------
-    n_components : int, default=10
-        Rank k.
+    n_components : int, "auto" or None, default=10
+        Rank k. "auto": that of W and H where ``init="custom"``, otherwise, as with None, the number of features.
     alpha : float or "auto", default=1.0
         Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
         on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
@@ -58,9 +58,10 @@ class DSPNMF(BatchLearner):
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);
         "paper-appendix": as derived in the paper's appendix. "auto": "newton-cg", and "hals" where alpha is 0 or X is
-        not in memory.
-    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"}, default="random"
-        Start; "custom" takes W and H of `fit_transform`.
+        not in memory. "cd" and "mu", scikit-learn's words, are "auto".
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"} or None, default="random"
+        Start; "custom" takes W and H of `fit_transform`. None: "nndsvda" where X is in memory and n_components not
+        above its sides, otherwise "random".
     similarity : {"gram", "diffused", "cosine", "knn", "self-tuned"} or matrix of shape (n_samples, n_samples), \
 default="gram"
         What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
@@ -76,6 +77,9 @@ default="gram"
     missing : {"error", "mask"}, default="error"
         What NaN in X means: an error, or a missing cell that carries no weight (dense X, or NaN stored in a sparse
         one; see Notes). `inverse_transform` of the codes imputes.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        How errors are measured: ``||X - UV||^2``, or by a beta divergence, as in scikit-learn (see Notes). Then
+        `solver` is "auto", and `similarity` is "gram".
     label_weight : float, default=0.0
         Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
         Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
@@ -148,6 +152,12 @@ default="gram"
     renewed after iterations 1, 2, 4, 8, ...; between two of these the objective never rises (with alpha = 0: never).
     `objective_history_` begins with missing cells at the column means.
 
+    With any `beta_loss` but "frobenius", the divergence d(X | UV) stands in the objective in place of ``||X - UV||^2``:
+    Kullback-Leibler for counts, Itakura-Saito for power spectra, a number for others (2 is "frobenius"). `objective_`
+    is d(X | UV) itself plus the other terms, `reconstruction_err_` is ``sqrt(2 d(X | UV))``, as in scikit-learn.
+    Missing cells have no weight there. For 1 <= beta <= 2 codes of new rows are a convex problem, which is solved; for
+    others `transform` finds a local minimum, which need not be the one `fit_transform` ended in.
+
     `partial_fit` learns from batches of rows and keeps sums only. The structure term then means what it means in a
     `fit` on all rows seen so far (with ``forget_factor < 1``: each with the weight it has left), so its share grows
     with their number. `objective_`, `objective_history_` and `structure_err_` do not exist after it.
@@ -191,6 +201,9 @@ default="gram"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
         """Reconstruction and structure, also where that weighs nothing; labels where there are any."""
+        if self._divergent:
+            alpha = float(self.alpha)  # a word is refused before
+            return self.divergence_problem(data, scale, alpha if self.missing == "error" else None, self.lam)
         kind, root = _kind(self.similarity), float(np.sqrt(self.lam))
         operators: list[Operator] = []
         similar = "X"
@@ -226,7 +239,7 @@ default="gram"
             operators.append(labels.mask())
         _validation.check_weights_finite(self, "alpha", np.array([weight for _, weight in terms.values()]))
         objective, largest = penalties.objective(terms, data)
-        rows = data.rows(self.n_components, scale, operators)
+        rows = data.rows(self.n_components_, scale, operators)
         alpha = alpha / unit if self.alpha == "auto" else float(self.alpha)
         details = {"similar": similar, "labels": labels if labels.known.any() else None, "alpha": alpha}
         return Problem(data, rows, objective, largest * unit, code, details=details)
@@ -254,6 +267,8 @@ default="gram"
         return super().augmented(data.with_unit_rows(state.scale) if cosine else data)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
+        if self._divergent:
+            return super()._for_transform(problem, run)
         data, similar = problem.data, problem.details["similar"]
         model = problem.objective.without("labels").model(run.state)  # new rows have no labels
         M = model.M[data.block().columns]
@@ -266,6 +281,7 @@ default="gram"
         kept = {**super()._for_transform(problem, run), "curvature": model.S, "pull": M}
         if similar == "averaged rows":  # of a new row: those of its neighbours
             kept["training"] = TrainingRows(self._averages(problem, model.M), data.on_host().copy())
+            kept["batches"] = None  # no batch can follow: its rows have other neighbours
         if model.pulls:
             weight = 2 * problem.objective.weights["structure"]
             kept["training"] = self._training_rows(problem, run, weight=weight)
@@ -293,6 +309,8 @@ default="gram"
         return self._pulled(neighbours, data.dtype)
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
+        if self._divergent:
+            return super()._errors(values, problem, s)
         unit = 1.0 if _kind(self.similarity) in _UNITLESS else problem.scale * problem.scale
         error = float(np.sqrt(max(values["structure"], 0.0))) * unit
         return {**super()._errors(values, problem, s), "structure_err_": error}

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dspnmf import graphs
 from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf._validation import MATRIX, check_parameters, either, number, one_of, whole
-from dspnmf.estimators.base import unchanged_on_error
+from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.unchanged import unchanged_on_error
 
 
 @dataclass(eq=False, repr=False)
-class NPE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NPE(KnownParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Neighbourhood preserving embedding: the linear map whose images are best rebuilt by the LLE weights of the rows.
 
     Minimises ``||(I - R) X A||^2`` subject to ``A'X'XA = I``, R as in `dspnmf.graphs.lle_weights`; X is centred.

@@ -23,12 +23,13 @@ from dspnmf.backends.batch_history import RowsWithHistory
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
-from dspnmf.estimators.base import INIT, INNER_ITER, SOLVER, Problem, unchanged_on_error
+from dspnmf.estimators.base import INIT_OR_NONE, INNER_ITER, RANK, SOLVER_OR_PEERS, Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.component_factorization import ComponentFactorization
+from dspnmf.estimators.losses import WithLosses
 from dspnmf.estimators.parameters import parameter
-from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
+from dspnmf.estimators.penalties import CODES_L1, CODES_L2
 from dspnmf.estimators.transform_state import BatchSums, TransformState
+from dspnmf.estimators.unchanged import unchanged_on_error
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Lasso, Reconstruction, Ridge
@@ -36,18 +37,20 @@ from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, iterate
 
+SHARE = Allowed(lambda value: number(0).test(value) and value <= 1, "a number >= 0 and <= 1")
 _FORGET = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number > 0 and <= 1")
 _OF_A_FIT = ("objective_", "objective_history_", "structure_err_")  # fitted attributes that need all rows at once
 _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 
 
 @dataclass(eq=False, repr=False)
-class BatchLearner(Penalized, ComponentFactorization):
-    """A factorization with penalties that can be fitted batch by batch."""
+class BatchLearner(WithLosses):
+    """A factorization with losses and penalties that can be fitted batch by batch."""
 
     missing: str = parameter("error", one_of("error", "mask"))
-    solver: str = parameter("auto", SOLVER)
-    init: str = parameter("random", INIT)
+    n_components: Any = parameter(10, RANK, positional=True)
+    solver: str = parameter("auto", SOLVER_OR_PEERS)
+    init: str | None = parameter("random", INIT_OR_NONE)
     n_init: int = parameter(1, whole(1))
     inner_iter: int | str = parameter("auto", INNER_ITER)
     normalize: bool = parameter(False, FLAG)
@@ -55,13 +58,14 @@ class BatchLearner(Penalized, ComponentFactorization):
 
     # what parameters must be for batches (others: anything), and those that must stay as they were
     _for_batches: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "solver": ("auto", "newton-cg", "hals"),
+        "solver": ("auto", "cd", "mu", "newton-cg", "hals"),
         "similarity": ("gram", "cosine"),
         "missing": ("error",),
         "label_weight": (0,),
+        "beta_loss": ("frobenius", 2),
     }
     _constant: ClassVar[tuple[str, ...]] = (
-        "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio"
+        "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio", "beta_loss"
     )  # fmt: skip
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike = None, W: ArrayLike = None, H: ArrayLike = None) -> Self:
@@ -117,7 +121,7 @@ class BatchLearner(Penalized, ComponentFactorization):
         with unchanged_on_error(self):
             data = None if before is None else self._checked_batch(backend.check(self, X, reset=False), before, W, H)
             if data is not None and before is not None and before.norm2 > 0:
-                learned = self._learn(data, before)
+                learned = self._learn(data, before, float(self.forget_factor), self.max_iter)
             else:  # rows of zeros teach nothing: the first others begin
                 seen = (0, 0) if before is None else (self.n_samples_seen_, self.n_steps_)
                 self.fit(X, y, W=W, H=H)
@@ -169,9 +173,12 @@ class BatchLearner(Penalized, ComponentFactorization):
             )
         return data
 
-    def _learn(self, data: Data, before: BatchSums) -> dict[str, Any]:
-        """Fitted attributes after one more batch."""
-        f, scale = float(self.forget_factor), self._transform_state.scale
+    def _learn(self, data: Data, before: BatchSums, f: float, most: int) -> dict[str, Any]:
+        """Fitted attributes after one more batch and at `most` so many iterations.
+
+        f is left of the weight of earlier rows.
+        """
+        scale = self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
         before, change = self._reweighted(before, mass)
@@ -180,10 +187,10 @@ class BatchLearner(Penalized, ComponentFactorization):
         adopt = batch.small.adopt
         s = State(adopt(before.Vt), adopt(f * before.P), adopt(f * before.Q))
         with team():
-            objective = self._objective_so_far(wide, before, norm2, mass)
+            objective = self._objective_so_far(wide, replace(before, P=f * before.P), norm2, mass)
             batch.begin(batch.solve(objective.model(s)))
             rows = cast(Rows, RowsWithHistory(batch, s.P, s.Q, self.n_samples_seen_))  # all that hals asks of rows
-            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar))
+            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar), most)
         s = s.on_host(batch.small)
         details: dict[str, Any] = {"mass": mass, "labels": None, "similar": self._similar}
         if hasattr(self, "alpha_"):
@@ -211,23 +218,23 @@ class BatchLearner(Penalized, ComponentFactorization):
         weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
         return replace(before, weights=weights), change
 
-    def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size) -> tuple[State, int]:
-        """The state after as many iterations as it takes, and their number."""
+    def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size, most: int) -> tuple[State, int]:
+        """The state after as many iterations as it takes, at `most` so many, and their number."""
         update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
         done = Stopping(self.tol, objective.size)
         value, s = update.begin(rows, objective, s.Vt)
         steps, values = iterate(rows, objective, update, value, s), [value]
         next(steps)
-        while len(values) <= self.max_iter:
+        while len(values) <= most:
             value, s = next(steps)
             values.append(value)
             about = size(s)
             if done([about + before - value for before in values], update.error(about)):
                 return s, len(values) - 1
-        if self.tol > 0:
+        if self.tol > 0 and most == self.max_iter:
             change = (values[-2] - value) / max(about, np.finfo(float).tiny)
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        return s, self.max_iter
+        return s, most
 
     def augmented(self, data: Data) -> Data:
         """With what penalties ask for."""
@@ -249,15 +256,16 @@ class BatchLearner(Penalized, ComponentFactorization):
             terms[CODES_L1] = Lasso(data.block("ones"))
         if CODES_L2 in before.weights:
             terms[CODES_L2] = Ridge()
-        f = float(self.forget_factor)
         if "structure" in before.weights:
             similar = data.block(self._similar)
-            P = f * before.P[similar.columns]
+            P = before.P[similar.columns]
             terms["structure"] = GramSimilarity(float(np.vdot(P, P)), similar)
         return Objective(terms, before.weights)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """What a later batch needs, too."""
+        if self._divergent:
+            return super()._for_transform(problem, run)
         s, objective, n = run.state, problem.objective, problem.rows.shape[0]
         reconstruction, weights = objective.terms["reconstruction"], objective.weights
         rows_only = "labels" not in objective.terms and not problem.rows.completes

@@ -39,6 +39,17 @@ class BatchSums:
 
 
 @dataclass(frozen=True, eq=False)
+class DivergenceState:
+    """What codes of new rows minimise where errors are measured by a beta divergence."""
+
+    beta: float
+    Vt: Array  # m x k, in the solver's unit
+    l1: float  # weights of penalties on the codes
+    l2: float
+    alpha: float  # of the similarities: `curvature` and `pull` are then U'U and X'U of the fit
+
+
+@dataclass(frozen=True, eq=False)
 class TransformState:
     """The problem that a new row poses: ``min_u 1/2 u S u' - x M u'`` over u >= 0, and its ties."""
 
@@ -50,3 +61,4 @@ class TransformState:
     training: TrainingRows | None = None
     completion: Completion | None = None
     batches: BatchSums | None = None
+    divergence: DivergenceState | None = None

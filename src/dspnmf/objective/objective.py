@@ -18,6 +18,7 @@ from dspnmf.backends.row_model import Block, RowModel, Sums
 from dspnmf.backends.small_arrays import as_matrix
 from dspnmf.objective.state import State
 
+_LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
 Quartic = tuple[Scalar, Scalar, Scalar, Scalar]  # c1..c4 of c1 t + c2 t^2 + c3 t^3 + c4 t^4
 
 
@@ -52,6 +53,10 @@ class FitsComponents(Protocol):
     @property
     def features(self) -> Block:
         """The columns they belong to."""
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether components that no row uses are best at zero."""
 
     def curvature(self, s: State) -> SmallArray:
         """Of the problem the components solve, k x k."""
@@ -149,3 +154,13 @@ def _added(parts: Iterable[tuple[float, Mapping[int, SmallArray]]]) -> dict[int,
             else:
                 total[operator] = as_matrix(total[operator]) + w * as_matrix(K)
     return total
+
+
+def exact_values(rows: Rows, objective: Objective, s: State) -> dict[str, float]:
+    """The terms' values; from the residuals where one is too far below the numbers it is a difference of."""
+    values = {}
+    for name, term in objective.terms.items():
+        (value,) = rows.small.fetch([term.value(s)])
+        exact = term.exact(s, rows) if value < _LOST * term.norm2 else None
+        values[name] = max(value, 0.0) if exact is None else float(exact)
+    return values

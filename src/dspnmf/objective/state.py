@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dspnmf._typing import Scalar, SmallArray
-from dspnmf.backends.row_model import Block, BlockNorms, Sums
+from dspnmf.backends.row_model import Block, BlockNorms, DivergenceSums, Sums
 from dspnmf.backends.small_arrays import Small
 
 
@@ -29,6 +29,7 @@ class State:
     L: tuple[SmallArray, ...] = ()
     norms: Mapping[str, BlockNorms] = field(default_factory=dict)  # of blocks of X that have changed since the start
     before: SmallArray | None = None  # None: there was no iteration yet, or the solver does not ask
+    divergence: DivergenceSums | None = None  # of the last look, where errors are measured by a divergence
 
     def norm2(self, block: Block, at_start: float) -> float:
         """||X||^2 of a block, as it is now."""
@@ -40,9 +41,15 @@ class State:
 
     def on_host(self, small: Small) -> State:
         """The same on the host."""
-        host, before = small.host, None if self.before is None else small.host(self.before)
+        host, before, found = small.host, self.before, self.divergence
         return replace(
-            self, Vt=host(self.Vt), P=host(self.P), Q=host(self.Q), L=tuple(map(host, self.L)), before=before
+            self,
+            Vt=host(self.Vt),
+            P=host(self.P),
+            Q=host(self.Q),
+            L=tuple(map(host, self.L)),
+            before=None if before is None else host(before),
+            divergence=None if found is None else DivergenceSums(*(A if A is None else host(A) for A in found)),
         )
 
     def moved(self, t: Scalar, d: Sums) -> State:

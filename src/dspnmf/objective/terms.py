@@ -107,6 +107,11 @@ class Reconstruction:
             Q = Q + weight * diagonal_matrix(s.L[j].diagonal())
         return Q
 
+    @property
+    def shrinks(self) -> bool:
+        """With an L1 penalty; a ridge is a curvature, which does it by itself."""
+        return self.lasso > 0
+
     def pull(self, s: State) -> SmallArray:
         """Of the same problem: P, less what ``||V||_1`` takes from every entry."""
         P: SmallArray = s.P[self.features.columns]

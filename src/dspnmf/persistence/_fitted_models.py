@@ -23,10 +23,11 @@ from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import Factorization
 from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.dspnmf import DSPNMF
+from dspnmf.estimators.losses import BETA_LOSS
 from dspnmf.estimators.npe import NPE
 from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
-from dspnmf.estimators.transform_state import BatchSums, TrainingRows, TransformState
+from dspnmf.estimators.transform_state import BatchSums, DivergenceState, TrainingRows, TransformState
 from dspnmf.persistence._contents import ModelFileError, cache_folder, has_ours, is_ours, own, within
 from dspnmf.selection.consensusnmf import ConsensusNMF
 from dspnmf.selection.dspnmfcv import DSPNMFCV
@@ -160,7 +161,7 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
             yield f"the parameters of the fit are {', '.join(map(str, state.parameters))}"
         fitted = type(model)(**state.parameters)
         check_parameters(fitted)
-        if fitted.n_components != k:
+        if fitted.n_components not in (k, "auto", None):
             yield f"n_components was {fitted.n_components!r}, but there are {k} components"
         similarity = getattr(fitted, "similarity", None)
         width = 2 * m if isinstance(similarity, str) and similarity == "cosine" else m
@@ -182,6 +183,12 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
         yield from array_faults("V'", completion.Vt, (m, k))
         yield from array_faults("column means", completion.column_means, (m,))
         yield from _number_faults({"weight of V'": completion.weight})
+    if (divergence := state.divergence) is not None:
+        yield from _field_faults(divergence)
+        yield from array_faults("V' of the divergence", divergence.Vt, (m, k))
+        yield from _number_faults({"l1": divergence.l1, "l2": divergence.l2, "alpha": divergence.alpha})
+        if not (isinstance(divergence.beta, float) and BETA_LOSS.test(divergence.beta)):
+            yield f"beta is {divergence.beta!r}, but must be {BETA_LOSS.words}"
     if state.batches is not None:
         yield from _field_faults(state.batches)
         yield from _sum_faults(state.batches, k, width)
@@ -202,7 +209,7 @@ def _sum_faults(sums: BatchSums, k: int, width: int) -> Iterator[str]:
     yield from _number_faults({f"weight of the {name}": weight for name, weight in sums.weights.items()})
 
 
-def _field_faults(part: TransformState | TrainingRows | BatchSums | Completion) -> Iterator[str]:
+def _field_faults(part: TransformState | TrainingRows | BatchSums | Completion | DivergenceState) -> Iterator[str]:
     """Fields that a part of a state does not have, or has in addition; and parts that are of another type."""
     names = {field.name for field in fields(part)}
     if differing := sorted(vars(part).keys() ^ names):
@@ -211,6 +218,7 @@ def _field_faults(part: TransformState | TrainingRows | BatchSums | Completion) 
         "training": TrainingRows,
         "completion": Completion,
         "batches": BatchSums,
+        "divergence": DivergenceState,
         "parameters": dict,
         "weights": dict,
     }

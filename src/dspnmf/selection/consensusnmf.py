@@ -14,10 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dspnmf._typing import Array, ArrayLike
 from dspnmf._validation import Allowed, ParameterError, check_parameters, either, number, whole
-from dspnmf.estimators.base import RandomState, unchanged_on_error
+from dspnmf.estimators.base import RandomState
 from dspnmf.estimators.component_factorization import ComponentFactorization
+from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import log_line, parameter
+from dspnmf.estimators.unchanged import unchanged_on_error
 from dspnmf.selection import candidates, consensus
 
 _NEAR_BEST = 0.05  # stability below the best at which a larger rank is still chosen
@@ -35,7 +37,9 @@ RANKS = candidates.each(whole(1), "whole numbers >= 1")
 
 
 @dataclass(eq=False, repr=False)
-class ConsensusNMF(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ConsensusNMF(
+    KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """The components that many random starts of a factorization agree on.
 
     Every run ends in a local minimum of its own. Components that only few runs find are left out, the others are

@@ -17,9 +17,11 @@ from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike
 from dspnmf._validation import FLAG, check_parameters, either, number, one_of, whole
 from dspnmf.backends import backend_for
-from dspnmf.estimators.base import RandomState, unchanged_on_error
+from dspnmf.estimators.base import RandomState
 from dspnmf.estimators.dspnmf import DSPNMF
+from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import log_line, parameter
+from dspnmf.estimators.unchanged import unchanged_on_error
 from dspnmf.selection import candidates, results
 from dspnmf.selection.fits import Fits, Progress
 from dspnmf.selection.held_out_rows import (
@@ -38,7 +40,7 @@ from dspnmf.stability import stability
 
 
 @dataclass(eq=False, repr=False)
-class DSPNMFCV(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """DSP-NMF with rank, similarity and weights chosen by cross-validation.
 
     Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those

@@ -26,7 +26,7 @@ from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, RowModel, Sums
 from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, trace, with_rows
-from dspnmf.objective.objective import Objective
+from dspnmf.objective.objective import FitsComponents, Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Update
@@ -180,11 +180,17 @@ def _lowest(rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[Scalar
 def with_components(rows: Rows, objective: Objective, s: State) -> State:
     """Every term's components improved for the codes as they are: each solves a problem of P and Q alone."""
     rounding = ROUNDING_OF_Q[rows.dtype.itemsize]
-    improve, fitting = rows.small.components, objective.with_components
+    fitting = objective.with_components
+
+    def improve(term: FitsComponents, Vt: SmallArray) -> SmallArray:
+        curvature = term.curvature(s)
+        found: SmallArray = rows.small.components(Vt, term.pull(s), curvature, rounding)
+        return found * (curvature.diagonal() > 0) if term.shrinks else found
+
     if len(fitting) == 1 and fitting[0].features == X_BLOCK:
-        return replace(s, Vt=improve(s.Vt, fitting[0].pull(s), fitting[0].curvature(s), rounding))
+        return replace(s, Vt=improve(fitting[0], s.Vt))
     Vt = s.Vt
     for term in fitting:
         some = term.features.columns
-        Vt = with_rows(Vt, some, improve(s.Vt[some], term.pull(s), term.curvature(s), rounding))
+        Vt = with_rows(Vt, some, improve(term, s.Vt[some]))
     return replace(s, Vt=Vt)

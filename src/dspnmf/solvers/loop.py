@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dspnmf._typing import SmallArray
+from dspnmf._typing import Codes, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
@@ -41,6 +41,15 @@ class Update:
         """The same for one of several starts, which asks for its looks at X if it `shares` them."""
         yield from ()
         return self(rows, objective, s)
+
+    def solved(self, rows: Rows, objective: Objective, s: State) -> Codes | None:
+        """The codes that `transform` would give to these rows; None where it has none for them."""
+        model = objective.model(s)
+        return None if model.pulls else rows.solve(model)
+
+    def measured(self, rows: Rows, objective: Objective, s: State) -> State:
+        """The state with the sums of the codes as they are."""
+        return s.with_sums(*rows.sums())
 
     def error(self, value: float) -> float:
         """The error of the objective, about, that rounding of the sums leaves in values like this one."""

@@ -21,7 +21,7 @@ from dspnmf._validation import ParameterError
 from dspnmf.io import Table
 from dspnmf.report import fit_baseline, fit_facts
 from dspnmf.report.fit_measurements import Baseline, FloatArray
-from dspnmf.selection import DSPNMFCV
+from dspnmf.selection import DSPNMFCV, ConsensusNMF
 from dspnmf.workflow.preparation import check_values, labels_of, scaled
 from dspnmf.workflow.scaling import fitted_scaler, suitable_scale
 
@@ -97,18 +97,24 @@ def fit_table(
     callbacks: Iterable[object] = (),
     checkpoint: Path | None = None,
     announce: Callable[[str], None] | None = None,
+    runs: int | None = None,
 ) -> FitResult:
     """Scale and factorize a table, and fit plain NMF as a baseline if `baseline`.
 
     Labels are handed to models that learn from them, and only shown otherwise. With a `checkpoint` a fit that was
     killed goes on when it is called again; the baseline is then fitted first, as the file is removed when the fit is
-    done. `announce` is called with a line before a baseline that takes long.
+    done. `announce` is called with a line before a baseline that takes long. With `runs`, that many random starts are
+    made, and their consensus is the model (`ConsensusNMF`).
     """
+    if runs is not None and checkpoint is not None:
+        raise ValueError("A consensus of several runs keeps no checkpoint: leave one of the two out.")
     scale, why = (scale, "") if scale else suitable_scale(table)
     labels = labels_of(table) if getattr(model, "label_weight", 0) > 0 else None
     check_values(table, missing=getattr(model, "missing", "error") == "mask", scale=scale)
     step = fitted_scaler(scale, table)
     here = scaled(table, step)
+    if runs is not None:
+        model = ConsensusNMF(model, n_runs=runs, random_state=model.random_state)
     plain: Baseline = False
     if baseline and checkpoint is not None:
         plain = fit_baseline(model, here)

@@ -47,7 +47,15 @@ def mask_missing(table: Table, model: BaseEstimator) -> int:
     return count
 
 
-def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = True) -> None:
+def check_new_values(table: Table, pipeline: Any) -> None:
+    """Refuse values that a fitted pipeline cannot take: `check_values` for new rows."""
+    last = getattr(pipeline[-1], "estimator_", pipeline[-1])  # of a consensus, what its runs are of
+    masks = getattr(last, "missing", "error") == "mask"
+    clips = bool(getattr(pipeline[0], "clip", False))
+    check_values(table, missing=masks, scale="minmax" if clips else "none", can_mask=False, fitted=True)
+
+
+def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = True, fitted: bool = False) -> None:
     """Refuse infinity, negative values where scaling keeps the sign, and empty cells unless `missing`."""
     if table.in_file:
         return  # too large to be read twice: the fit checks
@@ -59,13 +67,14 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
         return
     low, high = float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=0.0))
     signed = scale == "minmax" or (scale == "common" and is_noise(low, high))
+    again = "correct it, fit again with" if fitted else "use"
     mask = f"use {option('missing', 'mask')}" if can_mask else "leave the sample or the feature out"
     for is_bad, words, parameter in (
         (np.isinf, "is not finite: correct the cell", ""),
         (lambda v: np.isnan(v) & (not missing), f"is empty: fill it, or {mask}", "missing" if can_mask else ""),
         (
             lambda v: (v < 0) & (not signed),
-            f"is negative: use {option('scale', 'minmax')}, or shift the feature",
+            f"is negative: {again} {option('scale', 'minmax')}, or shift the feature",
             "scale",
         ),
     ):
@@ -74,7 +83,7 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
             first = np.flatnonzero(is_bad(cells.data))[0]
             where = _place(table, int(cells.row[first]), int(cells.col[first]))
             raise ParameterError(f"The value {cells.data[first]:g} of {where} {words}.", parameter)
-    if missing and not sparse.issparse(table.X):
+    if missing and not fitted and not sparse.issparse(table.X):
         empty = np.isnan(table.X).all(axis=0)
         if empty.any():
             name = str(table.features[int(np.flatnonzero(empty)[0])])

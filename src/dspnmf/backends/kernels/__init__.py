@@ -20,6 +20,7 @@ Shapes and formulas are those of the solver (`dspnmf.solvers.loop`); what a kern
 numba caches a kernel by its own file: after changing one that others inline, remove the ``__pycache__`` next to it.
 """
 
+from dspnmf.backends.kernels.divergence import improve
 from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, couple, face, project
 from dspnmf.backends.kernels.nnls import LANES, exchange, finish, guess, pulled
 from dspnmf.backends.kernels.philox import draw
@@ -38,6 +39,7 @@ __all__ = [
     "face",
     "finish",
     "guess",
+    "improve",
     "look",
     "moments",
     "project",

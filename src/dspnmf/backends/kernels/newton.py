@@ -65,8 +65,11 @@ def face(
             for b in range(width):
                 for a in range(k):
                     gb[b, a] = USb[b, a] - wide[b, column + a]
-                    if delta is not None:
-                        gb[b, a] += delta[i + b] * curve[a] * Ub[b, a]
+            if delta is not None:
+                if delta.size > 0:
+                    for b in range(width):
+                        for a in range(k):
+                            gb[b, a] += delta[i + b] * curve[a] * Ub[b, a]
             for _ in range(sweeps[q]):
                 sweep(Yt, Gt, curvature[q], inverse[q], delta, curve, i, rest, width)
             for b in range(width):

@@ -87,7 +87,8 @@ def sweep(
 ) -> float:
     """One HALS sweep over a transposed block (k x width, samples side by side); returns the squared change.
 
-    `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature, None none.
+    `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature; None or no
+    numbers add nothing.
     """
     k, least = S.shape[0], smallest_curvature(S)
     change = 0.0
@@ -108,11 +109,12 @@ def sweep(
             c += 1
         scale, y = inverse[a], Yt[a]
         if delta is not None:
-            scale = rest.dtype.type(1)
-            for b in range(width):  # a step of its own for every row
-                more = delta[at + b] * kappa[a]  # type: ignore[index]  # given wherever delta is
-                curvature = S[a, a] + more
-                rest[b] = (rest[b] - more * y[b]) / curvature if curvature > least else rest.dtype.type(0)
+            if delta.size > 0:
+                scale = rest.dtype.type(1)
+                for b in range(width):  # a step of its own for every row
+                    more = delta[at + b] * kappa[a]  # type: ignore[index]  # given wherever delta is
+                    curvature = S[a, a] + more
+                    rest[b] = (rest[b] - more * y[b]) / curvature if curvature > least else rest.dtype.type(0)
         for b in range(width):
             new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
             rest[b] = (new - y[b]) * (new - y[b])
@@ -141,8 +143,8 @@ def look(
 ) -> Any:
     """Take the pending step ``U += t D``, sweep, leave the new direction in D; sums X'D, U'D, D'D and changes.
 
-    E (r x n x k) is added to X M, ``delta diag(kappa)`` (n, r x k) to S; each may be None. D is the direction of the
-    sweeps times `stretch`, cut off where codes would become negative.
+    E (r x n x k) is added to X M, ``delta diag(kappa)`` (n, r x k) to S; all may be None, delta may have no
+    numbers. D is the direction of the sweeps times `stretch`, cut off where codes would become negative.
     """
     r, k = S.shape[0], S.shape[1]
     PD, UD, DD = np.zeros(M.shape), np.zeros(S.shape), np.zeros(S.shape)

@@ -1,0 +1,165 @@
+"""NMF learned batch by batch from an X that is there as a whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing, gen_batches
+
+from dspnmf import _validation
+from dspnmf._typing import Array, ArrayLike
+from dspnmf._validation import FLAG, NONE, either, whole
+from dspnmf.backends import backend_for
+from dspnmf.backends.memory import on_host
+from dspnmf.backends.protocol import Backend, Data
+from dspnmf.estimators.base import INIT_OR_NONE, RANK, Reach, Start
+from dspnmf.estimators.checkpoint import Checkpoint, delivered
+from dspnmf.estimators.nmf import NMF
+from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.partial_fit import SHARE
+
+_ITERATIONS = 4  # of a batch after the first, at most: the next batch knows more
+COUNT_OR_NONE = either(whole(1), NONE)
+
+
+@dataclass(eq=False, repr=False)
+class MiniBatchNMF(NMF):
+    """NMF learned batch by batch: scikit-learn's ``MiniBatchNMF``, by the sums that `partial_fit` keeps.
+
+    The first batch is fitted as `NMF` does; each further one improves its own codes, the components, and how the codes
+    of all earlier rows are mixed, on the objective of all rows seen. Codes are then those of `transform`, for all rows.
+    For data that fit into memory, `NMF` comes to a lower error.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None, default="auto"
+        Rank, as in `NMF`.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"} or None, default=None
+        Start, made for the first batch; None: "nndsvda" where that has as many rows and features as components.
+    batch_size : int, default=1024
+        Rows of a batch. One that holds all rows is fitted as by `NMF`.
+    tol : float, default=1e-4
+        Stop when a batch changes the components by at most this, relative to their size; of each batch, iterations stop
+        as in `partial_fit`. 0: does not stop.
+    max_no_improvement : int or None, default=10
+        Stop after as many batches, once all rows were seen, in which the error of the rows seen, each with its weight,
+        did not fall by `tol` of it; None: does not stop.
+    max_iter : int, default=200
+        Most passes over X.
+    forget_factor : float, default=0.7
+        What is left of the weight of a row after one pass over all others, from 0 to 1; in `partial_fit`: after one
+        batch.
+    fresh_restarts : bool, default=False
+        Taken for scikit-learn's sake: codes of a batch are always the optimum for the components there are, which is
+        what True asks for, and no slower here.
+    fresh_restarts_max_iter : int, default=30
+        As `fresh_restarts`: codes are solved for, not iterated.
+    transform_max_iter : int or None, default=None
+        As `fresh_restarts`: `transform` ends at the optimum.
+    alpha_W, alpha_H, l1_ratio, solver, shuffle, missing, n_init, inner_iter, normalize, random_state, verbose
+        As in `NMF`; `solver`, `shuffle` and `n_init` speak of the first batch.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        V.
+    reconstruction_err_ : float
+        ``||X - UV||`` (Frobenius), with the codes of `transform` for all rows.
+    n_iter_, n_steps_ : int
+        Passes over X begun, and batches learned from.
+    n_components_, n_features_in_, feature_names_in_
+        As everywhere in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from dspnmf import MiniBatchNMF
+    >>> X = load_digits().data / 16
+    >>> model = MiniBatchNMF(10, batch_size=500, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (1797, 10)
+    """
+
+    n_components: Any = parameter("auto", RANK, positional=True)
+    init: str | None = parameter(None, INIT_OR_NONE)
+    forget_factor: float = parameter(0.7, SHARE)
+    batch_size: int = parameter(1024, whole(1))
+    max_no_improvement: int | None = parameter(10, COUNT_OR_NONE)
+    fresh_restarts: bool = parameter(False, FLAG)
+    fresh_restarts_max_iter: int = parameter(30, whole(1))
+    transform_max_iter: int | None = parameter(None, COUNT_OR_NONE)
+
+    _constant: ClassVar[tuple[str, ...]] = tuple(name for name in NMF._constant if name != "alpha")
+
+    def _fit(
+        self, backend: Backend, X: ArrayLike, y: ArrayLike, given: Start, keeper: Checkpoint, path: Path | None,
+        reach: Reach | None = None,
+    ) -> Array:  # fmt: skip
+        """The first batch, the others, and the codes of all rows."""
+        keeper.refuse(self, "the sums of its batches are not in a checkpoint")
+        data = backend.check(self, X, reset=True)
+        n, size = data.shape[0], int(self.batch_size)
+        if size >= n or reach is not None:
+            codes = super()._fit(backend, X, y, given, keeper, path, reach)
+            self.n_steps_ = self.n_iter_
+            return codes
+        self._check_batches(backend, None)
+        self.n_components_ = self._rank(given, data.shape)
+        W, H = self._checked_start(given, data)
+        rows = X.tocsr() if sparse.issparse(X) else X
+        first = _safe_indexing(rows, slice(0, size))
+        with warnings.catch_warnings():  # how far the first batch came says nothing of the end
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            super()._fit(backend_for(first), first, y, (W if W is None else W[:size], H), keeper, None)
+            steps, change = self._learned_from(rows, n, size)
+        for name in ("objective_", "objective_history_", "stability_"):
+            self.__dict__.pop(name, None)
+        passes = -(-steps * size // n)
+        self.__dict__.update(n_steps_=steps, n_iter_=min(passes, self.max_iter), n_samples_seen_=n)
+        if change > 0:
+            _validation.warn_not_converged(self.max_iter, self.tol, change)
+        return self._ended(backend, data, path)
+
+    def _learned_from(self, X: ArrayLike, n: int, size: int) -> tuple[int, float]:
+        """The number of batches learned from, and how much the last one changed where that was too much."""
+        forget, best, worse, change = float(self.forget_factor) ** (size / n), np.inf, 0, np.inf
+        V, steps = on_host(self.components_), 1
+        for part in self._batches(n, size):
+            batch = _safe_indexing(X, part)
+            before = self._transform_state.batches
+            assert before is not None
+            learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget, _ITERATIONS)
+            self.__dict__.update(learned)
+            steps += 1
+            last, V = V, on_host(self.components_)
+            change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
+            error = self.reconstruction_err_**2 / (float(forget) * before.mass + batch.shape[0])
+            seen = steps * size >= n  # before, rows of other kinds may come that raise the error
+            best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
+            self._log(steps, error)
+            still = self.tol > 0 and change <= self.tol
+            if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
+                return steps, 0.0
+        return steps, change if self.tol > 0 else 0.0
+
+    def _batches(self, n: int, size: int) -> Iterator[slice]:
+        """Every batch after the first, pass after pass."""
+        for number in range(self.max_iter):
+            yield from list(gen_batches(n, size))[number == 0 :]
+
+    def _ended(self, backend: Backend, data: Data, path: Path | None) -> Array:
+        """Codes of all rows, and the error with them."""
+        scale = self._transform_state.scale
+        rows, codes = self._codes(data)
+        plain = data.of_ordinary_size(scale).rows(self.n_components_, scale)
+        plain.begin(codes)
+        error2 = plain.residual2(plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale))
+        self.reconstruction_err_ = float(np.sqrt(error2 or 0.0)) * scale
+        return delivered(backend, rows, codes, path)

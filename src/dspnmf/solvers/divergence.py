@@ -1,0 +1,163 @@
+"""Descent where errors are measured by a beta divergence: one look at X an iteration, and the objective never rises.
+
+An iteration,
+
+1. moves the components by the sums of the last look: the multiplicative rule of Fevotte and Idier (Neural Computation
+   23(9), 2011), which minimises a bound, its factor to a power between 1 and 2 and times a power of the last factor
+   (momentum);
+2. looks at X: every row's codes are swept while it is at hand (`dspnmf.backends.kernels.divergence`), which cannot
+   raise the objective, and the sums for the next move are made;
+3. keeps both if the objective is lower. Otherwise the codes go back, and the components take the plain rule, which is
+   guaranteed not to raise it.
+
+A structure term is bounded in the codes as in `dspnmf.solvers.multiplicative`; the components do not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from dspnmf._typing import Codes, SmallArray
+from dspnmf.backends.protocol import DivergenceRows, Rows
+from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
+from dspnmf.objective.divergence import Divergence
+from dspnmf.objective.objective import Objective
+from dspnmf.objective.state import State
+from dspnmf.solvers.loop import Update
+
+_RELAXED = 1.8  # power of the rule's factor; below 2 it still leads to the same components
+_MOMENTUM = 0.95, 1.1, 0.5  # at most; times this after a success, and after a failure
+_FIRST = 4  # moves of the first iteration: a start is far from everything
+_FACTOR = 1e-3, 1e3  # of an extrapolated move, at least and at most
+_ROOT = 1e-9, 1e30  # of a factor, at least and at most
+_NEWTON = 6  # steps to a root
+_TINY = 1e-290
+
+
+@dataclass
+class DivergenceDescent(Update):
+    """One iteration; `sweeps` of the codes in each."""
+
+    sweeps: int = 1
+    momentum: float = 0.3
+    resumable = False
+
+    def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
+        """Objective and state where the codes stand and V is given."""
+        s = State(rows.small.adopt(Vt), *self._sums(rows, objective))
+        return self._looked(rows, objective, s, 0)
+
+    def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """Advance by one iteration; the first makes several moves, and the codes come first."""
+        if s.before is not None and s.divergence is not None:
+            return self._moved(rows, objective, s)
+        value, s = self._looked(rows, objective, s, self.sweeps)
+        for _ in range(_FIRST):
+            value, s = self._moved(rows, objective, s)
+        return value, s
+
+    def _moved(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
+        """After the three steps above."""
+        (before,) = rows.small.fetch([objective.value(s)])
+        most, grow, shrink = _MOMENTUM
+        divergent, factor = divergent_rows(rows), plain_factor(objective, s)
+        divergent.remember()
+        value, new = self._looked(rows, objective, replace(s, Vt=s.Vt * self._extrapolated(s, factor)), self.sweeps)
+        if value <= before:
+            self.momentum = min(self.momentum * grow, most)
+            return value, replace(new, before=s.Vt)
+        self.momentum *= shrink
+        divergent.recall()
+        value, new = self._looked(rows, objective, replace(s, Vt=s.Vt * factor), self.sweeps)
+        if value <= before:
+            return value, replace(new, before=new.Vt)
+        divergent.recall()  # by rounding: there is nothing left to gain
+        return before, replace(s, before=s.Vt)
+
+    def solved(self, rows: Rows, objective: Objective, s: State) -> Codes:
+        """The codes that `transform` would give to these rows."""
+        return divergent_rows(rows).solve_divergence(model_of(objective, s), fresh=False)
+
+    def measured(self, rows: Rows, objective: Objective, s: State) -> State:
+        """The state with the sums of the codes as they are."""
+        return self._looked(rows, objective, s.with_sums(*self._sums(rows, objective), ()), 0)[1]
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """The power of the last factor."""
+        return {"momentum": self.momentum}
+
+    def restore(self, memory: Mapping[str, float]) -> None:
+        """The same."""
+        self.momentum = min(float(memory["momentum"]), _MOMENTUM[0])
+
+    def _looked(self, rows: Rows, objective: Objective, s: State, sweeps: int) -> tuple[float, State]:
+        """Objective and state after a look."""
+        found = divergent_rows(rows).improve(model_of(objective, s), sweeps)
+        s = replace(s, divergence=found)
+        if found.P is not None and len(found.P):
+            s = replace(s, P=found.P, Q=found.Q)
+        (value,) = rows.small.fetch([objective.value(s)])
+        return (value if np.isfinite(value) else np.inf), s
+
+    def _sums(self, rows: Rows, objective: Objective) -> tuple[SmallArray, SmallArray]:
+        """P and Q where a structure term asks for them, otherwise zeros."""
+        if "structure" in objective.terms:
+            P, Q, _ = rows.sums()
+            return P, Q
+        adopt = rows.small.adopt
+        return adopt(np.zeros((rows.shape[1], rows.k))), adopt(np.zeros((rows.k, rows.k)))
+
+    def _extrapolated(self, s: State, factor: SmallArray) -> SmallArray:
+        """The factor of a move that is longer than the plain one."""
+        longer = factor**_RELAXED
+        if s.before is not None:
+            longer = longer * ((s.Vt + _TINY) / (s.before + _TINY)) ** self.momentum
+        return longer.clip(*_FACTOR)
+
+
+def divergent_rows(rows: Rows) -> DivergenceRows:
+    """Rows whose backend has declared "divergences" (`dspnmf._validation.check_backend`)."""
+    return cast(DivergenceRows, rows)
+
+
+def divergence_of(objective: Objective) -> Divergence:
+    """The term whose components are fitted."""
+    return cast(Divergence, objective.terms["reconstruction"])
+
+
+def model_weight(objective: Objective) -> float:
+    """The weight of the structure term, over that of the divergence."""
+    return objective.weights.get("structure", 0.0) / objective.weights["reconstruction"]
+
+
+def model_of(objective: Objective, s: State) -> DivergenceModel:
+    """What the codes minimise."""
+    term = divergence_of(objective)
+    return DivergenceModel(term.beta, s.Vt, term.codes_l1, term.codes_l2, model_weight(objective), s.P, s.Q)
+
+
+def plain_factor(objective: Objective, s: State) -> SmallArray:
+    """What the guaranteed rule multiplies V' by.
+
+    Its entry t solves ``push t^a + 2 l2 v t + l1 = pull t^-b``; an L1 penalty is added to push, which bounds it
+    where a > 0. With an L2 penalty the root is approached by Newton steps in powers of t, which never pass it.
+    """
+    term, found = divergence_of(objective), cast(DivergenceSums, s.divergence)
+    beta, push, pull = term.beta, found.push + term.components_l1, found.pull
+    a, b = max(beta - 1, 0.0), max(2 - beta, 0.0)
+    if term.components_l2 == 0:
+        factor: SmallArray = ((pull + _TINY) / (push + _TINY)) ** (1 / (a + b))
+        return factor
+    r, q = max(1.0, beta - 1), max(1.0, 2 - beta)
+    ridge, t = 2 * term.components_l2 * s.Vt, 0 * s.Vt + 1
+    for _ in range(_NEWTON):
+        rising, falling = push * t**a + ridge * t, pull * t**-b
+        step = (rising - falling) / (a * push * t**a + ridge * t + b * falling + _TINY)
+        down = (1 + q * step.clip(0.0)) ** (-1 / q)
+        t = (t * down * (1 - r * step.clip(-1e30, 0.0)) ** (1 / r)).clip(*_ROOT)
+    return t

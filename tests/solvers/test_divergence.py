@@ -1,0 +1,269 @@
+"""Errors measured by a beta divergence: never up, as low as scikit-learn's, zeros, missing cells, structure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn import decomposition
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import reference
+from dspnmf import DSPNMF, NMF, load, save
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+_ROUNDING = {"float32": 2e-5, "float64": 1e-11}
+
+
+def counts(n: int = 40, m: int = 25, rank: int = 4, seed: int = 0, dtype: str = "float64") -> Any:
+    """Poisson counts of planted factors, with many zeros."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(0.5, 1.0, (n, rank)) @ rng.gamma(0.5, 1.0, (rank, m))).astype(dtype)
+
+
+def powers(n: int = 40, m: int = 25, rank: int = 4, seed: int = 0, dtype: str = "float64") -> Any:
+    """Positive data with multiplicative noise, like a spectrogram."""
+    rng = np.random.default_rng(seed)
+    mean = rng.gamma(0.5, 1.0, (n, rank)) @ rng.gamma(0.5, 1.0, (rank, m)) + 1e-3
+    return (mean * rng.exponential(1.0, (n, m)) + 1e-6).astype(dtype)
+
+
+def start(X: Any, k: int, seed: int = 1) -> tuple[Any, Any]:
+    """Positive factors of the size of X."""
+    rng = np.random.default_rng(seed)
+    size = np.sqrt(np.nanmean(X.toarray() if sparse.issparse(X) else X) / k)
+    W, H = size * rng.random((X.shape[0], k)) + 0.01, size * rng.random((k, X.shape[1])) + 0.01
+    return W.astype(X.dtype), H.astype(X.dtype)
+
+
+def fitted(X: Any, k: int = 3, **parameters: Any) -> tuple[Any, Any]:
+    """A model fitted from a given start for a given number of iterations, and its codes."""
+    W, H = start(X, k)
+    kind = DSPNMF if "alpha" in parameters else NMF
+    model = kind(k, init="custom", **{"max_iter": 10, "tol": 0.0, **parameters})
+    return model, model.fit_transform(X, W=W, H=H)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
+    """Data and parameters of all kinds."""
+    beta = draw(st.sampled_from([1, 1, 0, 0.5, 1.5, 1.2, -1, 3]))
+    n, m = draw(st.integers(1, 12)), draw(st.integers(1, 10))
+    dtype = draw(st.sampled_from(["float64", "float32"]))
+    make = counts if beta > 0 and draw(st.booleans()) else powers
+    X = make(n, m, draw(st.integers(1, 3)), draw(st.integers(0, 10**6)), dtype)
+    X = X * X.dtype.type(draw(st.sampled_from([1.0, 1e-3, 1e4])))
+    parameters = {"beta_loss": beta, "n_components": draw(st.integers(1, 4)), "inner_iter": draw(st.integers(1, 3))}
+    if draw(st.booleans()):
+        parameters["alpha"] = draw(st.sampled_from([1e-3, 1.0, 100.0]))
+    if draw(st.booleans()):
+        parameters |= {
+            "alpha_W": draw(st.sampled_from([1e-3, 0.1])),
+            "l1_ratio": draw(st.sampled_from([0.0, 0.5, 1.0])),
+        }
+    if beta > 0 and make is counts and draw(st.booleans()):
+        X = sparse.csr_array(X)
+    return X, parameters
+
+
+def check_never_up(problem: tuple[Any, dict[str, Any]]) -> None:
+    """No iteration raises the objective by more than rounding, and factors stay finite and non-negative."""
+    X, parameters = problem
+    kind = DSPNMF if "alpha" in parameters else NMF
+    model = kind(max_iter=8, tol=0.0, random_state=0, **parameters)
+    Z = model.fit_transform(X)
+    history = model.objective_history_
+    assert np.isfinite(history).all()
+    assert np.isfinite(Z).all()
+    assert (Z >= 0).all()
+    assert np.isfinite(model.components_).all()
+    assert (model.components_ >= 0).all()
+    slack = _ROUNDING[str(X.dtype)] * max(history[0], _size(X, parameters["beta_loss"]))
+    assert (np.diff(history) <= slack).all()
+
+
+def _size(X: Any, beta: float) -> float:
+    dense = X.toarray() if sparse.issparse(X) else X
+    return float((dense.astype(np.float64)[dense > 0] ** beta).sum())
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(problems())
+def test_the_objective_never_rises(problem: tuple[Any, dict[str, Any]]) -> None:
+    """No iteration raises the objective, whatever the loss, weights and data."""
+    check_never_up(problem)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(problems())
+def test_the_objective_never_rises_in_many_cases(problem: tuple[Any, dict[str, Any]]) -> None:
+    """The same in many more cases."""
+    check_never_up(problem)
+
+
+@pytest.mark.parametrize("loss", ["kullback-leibler", "itakura-saito"])
+@pytest.mark.parametrize("iterations", [1, 5, 40])
+def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(loss: str, iterations: int) -> None:
+    """From one start, as many iterations reach at most the divergence scikit-learn's reach."""
+    X = counts() if loss == "kullback-leibler" else powers()
+    W, H = start(X, 3)
+    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=loss, max_iter=iterations, tol=0)
+    peer.fit_transform(X, W=W.copy(), H=H.copy())
+    model, _ = fitted(X, beta_loss=loss, max_iter=iterations)
+    assert model.reconstruction_err_ <= peer.reconstruction_err_
+
+
+@pytest.mark.parametrize("beta", [1, 0, 0.5, 1.5, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_the_objective_is_what_the_formula_says(beta: float, alpha: float) -> None:
+    """Objective and errors agree with slow loops from the formulas."""
+    X = powers()
+    model, Z = fitted(X, beta_loss=beta, alpha=alpha, lam=2.0)
+    divergence = reference.divergence(X, Z @ model.components_, beta)
+    structure = float(np.square(X @ X.T - 2.0 * Z @ Z.T).sum())
+    assert model.objective_ == pytest.approx(divergence + alpha * structure, rel=1e-8)
+    assert model.reconstruction_err_ == pytest.approx(np.sqrt(2 * divergence), rel=1e-8)
+    assert model.structure_err_ == pytest.approx(np.sqrt(structure), rel=1e-8)
+
+
+@pytest.mark.parametrize("beta", [1, 0, 1.5])
+def test_penalties_stand_next_to_the_divergence_as_in_scikit_learn(beta: float) -> None:
+    """The objective has scikit-learn's penalties with its weights, and ends no higher than its rule's."""
+    X, weights = powers() * 7, {"alpha_W": 0.02, "alpha_H": 0.01, "l1_ratio": 0.3}
+    W, H = start(X, 3)
+    names = {0: "itakura-saito", 1: "kullback-leibler", 1.5: 1.5}
+    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=names[beta], max_iter=60, tol=0, **weights)
+    codes = peer.fit_transform(X, W=W.copy(), H=H.copy())
+    model, Z = fitted(X, beta_loss=beta, max_iter=60, **weights)
+
+    def objective(U: Any, V: Any) -> float:
+        penalty = 0.02 * X.shape[1] * (0.3 * U.sum() + 0.35 * np.square(U).sum())
+        penalty += 0.01 * X.shape[0] * (0.3 * V.sum() + 0.35 * np.square(V).sum())
+        return reference.divergence(X, U @ V, beta) + float(penalty)
+
+    assert model.objective_ == pytest.approx(objective(Z, model.components_), rel=1e-8)
+    assert model.objective_ <= objective(codes, peer.components_)
+    np.testing.assert_allclose(model.transform(X), Z, atol=2e-4 * Z.max())
+
+
+@pytest.mark.parametrize("beta", [1, 1.5])
+def test_sparse_x_gives_what_dense_x_gives(beta: float) -> None:
+    """Storage changes nothing."""
+    X = counts()
+    dense, Z = fitted(X, beta_loss=beta, alpha=0.1)
+    sparse_model, Z_sparse = fitted(sparse.csr_array(X), beta_loss=beta, alpha=0.1)
+    np.testing.assert_allclose(Z_sparse, Z, rtol=1e-6, atol=1e-9)
+    assert sparse_model.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.05])
+def test_transform_gives_training_rows_their_codes_and_no_code_can_be_improved(alpha: float) -> None:
+    """Codes of training rows are those of the fit, and fulfil the conditions of a minimum."""
+    X = counts()
+    model, Z = fitted(X, beta_loss=1, alpha=alpha, max_iter=1000 if alpha else 20)
+    codes = model.transform(X)
+    np.testing.assert_allclose(codes, Z, atol=(1e-2 if alpha else 2e-4) * Z.max())
+    if alpha == 0:
+        V = model.components_
+        slope = V.sum(axis=1) - (X / np.maximum(codes @ V, 1e-300)) @ V.T
+        assert (np.abs(slope * codes) <= 1e-4 * X.sum(axis=1, keepdims=True)).all()
+        assert (slope >= -1e-3 * V.sum(axis=1)).all()
+
+
+def test_missing_cells_have_no_weight() -> None:
+    """The objective counts known cells only, and never rises."""
+    X = counts()
+    holes = np.random.default_rng(0).random(X.shape) < 0.2
+    with_holes = np.where(holes, np.nan, X)
+    for matrix in (with_holes, sparse.csr_array(with_holes)):
+        for beta in (1, 1.5):
+            model, Z = fitted(matrix, beta_loss=beta, missing="mask")
+            UV = Z @ model.components_
+            assert model.objective_ == pytest.approx(reference.divergence(X[~holes], UV[~holes], beta), rel=1e-8)
+            assert (np.diff(model.objective_history_) <= 0).all()
+            np.testing.assert_allclose(model.transform(matrix), Z, atol=2e-4 * Z.max())
+
+
+def test_a_file_gives_what_memory_gives(tmp_path: Any) -> None:
+    """Rows read in slabs end where rows in memory end, with and without missing cells."""
+    X = counts()
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    for number, (matrix, parameters) in enumerate(((X, {"alpha": 0.05}), (holes, {"missing": "mask"}))):
+        stored = zarr.create_array(str(tmp_path / f"{number}.zarr"), shape=X.shape, chunks=(7, 11), dtype=X.dtype)
+        stored[:] = matrix
+        there, Z = fitted(matrix, beta_loss=1, **parameters)
+        W, H = start(matrix, 3)
+        here = clone(there)
+        np.testing.assert_allclose(here.fit_transform(stored, W=W, H=H), Z, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(here.transform(stored), there.transform(matrix), rtol=1e-6, atol=1e-9)
+
+
+def test_zeros_where_they_have_no_divergence_are_an_error_as_in_scikit_learn() -> None:
+    """Itakura-Saito refuses zeros, stored or not, before any work."""
+    for X in (counts(), sparse.csr_array(counts())):
+        with pytest.raises(ValueError, match="When beta_loss <= 0 and X contains zeros, the solver may diverge"):
+            NMF(3, beta_loss="itakura-saito").fit(X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["zero rows and columns", "tiny", "huge", "both"])
+def test_extreme_entries_leave_finite_factors(kind: str, dtype: str) -> None:
+    """Zero rows and columns, entries of 1e-30 and 1e30: factors are finite and not negative."""
+    X = counts(dtype=dtype)
+    X[3], X[:, 4] = 0, 0
+    if kind in ("tiny", "both"):
+        X[:20] *= X.dtype.type(1e-30)
+    if kind in ("huge", "both"):
+        X[20:] *= X.dtype.type(1e30)
+    for beta in (1, 1.5):
+        model, Z = fitted(X, beta_loss=beta)
+        assert np.isfinite(Z).all()
+        assert np.isfinite(model.components_).all()
+        assert (Z >= 0).all()
+        assert (model.components_ >= 0).all()
+        assert np.isfinite(model.objective_history_).all()
+        assert Z.dtype == model.components_.dtype == dtype
+    IS = powers(dtype=dtype)
+    IS[:20] *= IS.dtype.type(1e-20)
+    model, Z = fitted(IS, beta_loss=0)
+    assert np.isfinite(Z).all()
+    assert np.isfinite(model.components_).all()
+
+
+def test_a_saved_model_gives_the_same_codes(tmp_path: Any) -> None:
+    """A model file holds all that transform needs."""
+    X = counts()
+    model, _ = fitted(X, beta_loss=1, alpha=0.05)
+    save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(load(tmp_path / "model.skops").transform(X), model.transform(X))
+
+
+def test_what_does_not_go_with_a_divergence_is_an_error_that_says_what_does() -> None:
+    """Parameters that contradict each other are named."""
+    X = counts()
+    for parameters in ({"solver": "newton-cg"}, {"similarity": "cosine"}, {"label_weight": 1.0}):
+        with pytest.raises(ValueError, match=r"does not go with beta_loss='kullback-leibler'.*use"):
+            DSPNMF(3, beta_loss="kullback-leibler", **parameters).fit(X, np.zeros(len(X), int))
+    with pytest.raises(ValueError, match="only complete rows have similarities"):
+        DSPNMF(3, beta_loss=1, missing="mask").fit(X)
+    with pytest.raises(ValueError, match="beta_loss='kl' is not allowed"):
+        NMF(3, beta_loss="kl").fit(X)
+    with pytest.warns(UserWarning, match="nndsvda"), pytest.warns(ConvergenceWarning):
+        NMF(3, beta_loss=1, init="nndsvd", max_iter=2).fit(X)
+
+
+def test_the_best_of_several_starts_is_kept() -> None:
+    """More starts end no higher than the first of them."""
+    X = counts()
+    model = NMF(3, beta_loss=1, n_init=3, random_state=0, max_iter=20, tol=0).fit(X)
+    single = NMF(3, beta_loss=1, n_init=1, random_state=0, max_iter=20, tol=0).fit(X)
+    assert model.objective_ <= single.objective_ * (1 + 1e-9)
+    assert model.stability_.shape == (3,)
