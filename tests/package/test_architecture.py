@@ -20,6 +20,7 @@ LAYERS = (
         "_atomic_files",
         "_atomic_folders",
         "_compiled",
+        "_exponential_filter",
         "_interrupts",
         "_option_words",
         "_threads",
