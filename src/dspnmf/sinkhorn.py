@@ -26,12 +26,11 @@ at 1e-6, which alters the result where a sample is dark; rows are scaled here in
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
 
-from dspnmf._exponential_filter import exponential_filter, weight_columns
 from dspnmf._threads import spread, team
 from dspnmf._typing import Array, ArrayLike, Sparse
 from dspnmf.solvers.multiplicative import ratio
@@ -109,7 +108,7 @@ class Kernel:
                 A = factor @ A
             else:
                 result = np.empty_like(A)
-                exponential_filter(A, *filtered, np.empty(inner), result)
+                _kernels().exponential_filter(A, *filtered, np.empty(inner), result)
                 A = result
         return A.reshape(shape)
 
@@ -226,7 +225,7 @@ def _plain(X: Array, R: Array, log_u: Array, kernel: Kernel, exponent: float, st
         np.log(s, out=s)
         s *= -exponent
         np.exp(s, out=s)
-        weight_columns(s, target, peak)
+        _kernels().weight_columns(s, target, peak)
         return s, np.log(peak) - exponent * c
 
     c = log_u.max(axis=0)
@@ -277,3 +276,10 @@ def _evenly_spaced(axis: Array) -> bool:
 def _steps(size: int) -> Array:
     """The matrix of |i - j|."""
     return np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64)
+
+
+def _kernels() -> Any:
+    """The compiled loops; imported where they are used, because numba takes longer to import than all else together."""
+    from dspnmf import _exponential_filter
+
+    return _exponential_filter

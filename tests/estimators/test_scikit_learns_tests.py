@@ -47,9 +47,6 @@ FAILING = {  # test, and of its cases those whose names begin like this
     ("test_parameter_checking", ""): LOSSES,
     ("test_nmf_true_reconstruction", ""): LOSSES,
     ("test_nmf_multiplicative_update_sparse", ""): LOSSES,
-    ("test_nmf_negative_beta_loss", ""): LOSSES,
-    ("test_minibatch_nmf_negative_beta_loss", ""): LOSSES,
-    ("test_nmf_decreasing", ""): LOSSES,
     ("test_nmf_minibatchnmf_equivalence", ""): LOSSES,
 }
 

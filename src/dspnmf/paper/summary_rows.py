@@ -12,7 +12,7 @@ from dspnmf.paper.results import Results
 from dspnmf.paper.tables import STATISTICS, average, listed, shared_datasets
 
 ROWS = ("DSP-NMF", "DSP-NMF (diffused)", "DSP-NMF (clustering)", "DSP-NMF (auto weight)")
-DIFFUSED = "DSP-NMF (diffused)"
+DIFFUSED = ("DSP-NMF (diffused)", "DSP-NMF (clustering)")
 MARGIN = 0.01
 ROUNDING = 1e-9
 _RIVAL = "UMAP"
@@ -75,17 +75,22 @@ def compared_with_umap(results: Results) -> list[str]:
 
 
 def compared_with_family(results: Results) -> list[str]:
-    """Where DSP-NMF (diffused) is below our own runs of GNMF, SymNMF or SDNMF: in averages, and on data sets."""
+    """Where rows with diffused similarities are below our own runs of GNMF, SymNMF or SDNMF."""
+    return [sentence for row in DIFFUSED for sentence in _compared_with_family(results, row)]
+
+
+def _compared_with_family(results: Results, row: str) -> list[str]:
+    """One sentence on averages over the data sets, one on single data sets."""
     pairs = [(task, statistic) for task in TASKS for statistic in STATISTICS]
     averages: list[tuple[int, str]] = []  # methods compared with; which are above, in words
     singles: list[tuple[int, str]] = []
     for task, statistic in pairs:
-        for place, cells in _places(results, task).items():
-            mine = cells.get(DIFFUSED)
+        for place, cells in _places(results, task, row).items():
+            mine = cells.get(row)
             if mine is None:
                 continue
-            value = getattr(mine, statistic)
-            others = {m: getattr(cells[m], statistic) for m in _FAMILY if cells.get(m)}
+            value = round(getattr(mine, statistic), 3)  # as printed: equal digits are a tie
+            others = {m: round(getattr(cells[m], statistic), 3) for m in _FAMILY if cells.get(m)}
             above = [f"{m} {other:.3f}" for m, other in others.items() if other > value]
             where = averages if place == "average" else singles
             what = f"{TASKS[task]}, {statistic}" if place == "average" else f"{TASKS[task]} on {place}, {statistic}"
@@ -97,8 +102,8 @@ def compared_with_family(results: Results) -> list[str]:
             below = [text for text in compared if text]
             exceptions = f" The others are: {'; '.join(below)}." if below else ""
             sentences.append(
-                f"{DIFFUSED} is at or above all our own runs of {listed(_FAMILY)} in {len(compared) - len(below)} of "
-                f"{len(compared)} {name} (three tasks, mean and max).{exceptions}"
+                f"{row} is at or above our own runs of {listed(_FAMILY)} in {len(compared) - len(below)} of "
+                f"{len(compared)} {name} (three tasks, mean and max; in three decimals).{exceptions}"
             )
     return sentences
 
@@ -125,9 +130,9 @@ def _cell(cell: Maximum, other: float | None, decimals: int) -> str:
     return f"{TASKS[cell.task]} on {cell.data} ({cell.ours:.3f}; {_RIVAL} {other:.{decimals}f})"
 
 
-def _places(results: Results, task: str) -> dict[str, dict[str, Cell | None]]:
-    """Cells of all methods, by data set or "average"."""
-    methods = (DIFFUSED, *_FAMILY)
+def _places(results: Results, task: str, row: str) -> dict[str, dict[str, Cell | None]]:
+    """Cells of a row and of the other methods, by data set or "average"."""
+    methods = (row, *_FAMILY)
     found: dict[str, dict[str, Cell | None]] = {
         data: {m: results.cell(task, m, data) for m in methods} for data in shared_datasets(results)
     }
