@@ -40,7 +40,9 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", [NMF(4), DSPNMF(4), GNMF(4, beta=0.1), NMF(4, solver="mm"), NMF(4, beta_loss="kullback-leibler")])
+@pytest.mark.parametrize(
+    "estimator", [NMF(4), DSPNMF(4), GNMF(4, beta=0.1), NMF(4, solver="mm"), NMF(4, beta_loss="kullback-leibler")]
+)
 def test_planted_components(estimator: Any) -> None:
     """Planted components are found, in every class and with a published rule, and found again by most runs."""
     model = quick(estimator).fit(X)
