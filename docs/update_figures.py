@@ -24,7 +24,15 @@ from dspnmf.paper.tables import STATISTICS, average, listed, shared_datasets, ta
 from update_reproduction import committed_results
 
 DOCS = Path(__file__).parent
-NAMES = ("claims.md", "mathematics.md", "faq.md", "guide/selection.md", "guide/methods.md", "guide/components.md")
+NAMES = (
+    "claims.md",
+    "mathematics.md",
+    "faq.md",
+    "guide/selection.md",
+    "guide/methods.md",
+    "guide/components.md",
+    "guide/structure.md",
+)
 PAGES = tuple(DOCS / name for name in NAMES)
 FAMILY = ("GNMF", "SymNMF", "SDNMF", "DSP-NMF")
 MANIFOLD = ("UMAP", "LLE", "SE")
@@ -265,6 +273,13 @@ def alpha_span(results: Results) -> str:
     )
 
 
+def alpha_row(weight: float, results: Results) -> str:
+    """Errors of similarities and of the reconstruction and the average score with a weight, as cells of a table."""
+    fits = [fit for data in results.datasets for fit in results.tradeoffs(data) if fit.alpha == weight]
+    structure, reconstruction = fmean(fit.structure for fit in fits), fmean(fit.reconstruction for fit in fits)
+    return f"{structure:.3f} | {reconstruction:.3f} | {alpha_scores(results)[weight]:.3f}"
+
+
 def _alpha_runs(results: Results, data: str) -> dict:
     """Measurements of the runs of the experiment on alpha."""
     found: dict = {}
@@ -296,6 +311,7 @@ FIGURES: dict[str, Callable[[Results], str]] = {
     "theorem_2": theorem_2,
     "overlap_and_scores": overlap_and_scores,
     "alpha_span": alpha_span,
+    **{f"alpha_{weight:g}": lambda results, weight=weight: alpha_row(weight, results) for weight in (0.0, 100.0, 1e5)},
     "alpha_best": alpha_best,
     "alpha_range": alpha_range,
     "umap_reached": reached,
