@@ -13,10 +13,10 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[test,plot,report,cli]"
 	touch $@
 
-# what the demo needs, without the test tools; nothing to install where they are already
+# what the demo needs, without readers of files and test tools; nothing to install where they are already
 $(VENV)/.demo: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	test -e $(VENV)/.installed || $(BIN)/python -m pip install --quiet --editable ".[cli,report,plot]"
+	test -e $(VENV)/.installed || $(BIN)/python -m pip install --quiet --editable ".[demo]"
 	touch $@
 
 demo: $(VENV)/.demo  ## the paper's comparison on data that comes with scikit-learn, few ranks and runs; prints where its page is

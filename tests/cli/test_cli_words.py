@@ -153,8 +153,9 @@ def test_usage_errors_are_json() -> None:
 def test_version_and_help() -> None:
     """--version is the library's; the list of commands has whole sentences; methods are completed."""
     assert run("--version").output == f"dspnmf {dspnmf.__version__}\n"
-    listed = run("--help").output.partition("Commands:")[2].strip().splitlines()
-    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+    for command in ((), ("data",)):
+        listed = run(*command, "--help").output.partition("Commands:")[2].strip().splitlines()
+        assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
     completed = CliRunner().invoke(
         app, [], env={"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": "dspnmf fit x --method G", "COMP_CWORD": "4"},
         prog_name="dspnmf",
@@ -191,6 +192,37 @@ def test_long_fits_say_how_long(table: Path, tmp_path: Path, monkeypatch: pytest
     finally:
         log.removeHandler(handler)
     assert len(lines) == 4
+
+
+def test_searches_and_consensus_say_how_long(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`select` and `fit --runs` say which share is done and the time left, and all of it is done in the end."""
+    shown: list[progress.ProgressLines] = []
+    monkeypatch.setattr(progress.ProgressLines.__init__, "__defaults__", (0.0, 0.0))
+    monkeypatch.setattr("dspnmf.cli.select.progress_shown", lambda **_: shown.append(progress.ProgressLines()) or shown)
+    choice = ("select", table, "--label", "cultivar", "--ranks", "1,2", "--alphas", 2, "--folds", 2, "--jobs", 1)
+    assert " % done, about 0:00:0" in run(*choice, "--out", tmp_path / "choice").stderr
+    monkeypatch.setattr(
+        "dspnmf.cli.fit.progress_shown", lambda **_: shown.append(progress.ProgressLines()) or shown[1:]
+    )
+    said = run("fit", table, "--rank", 2, *QUICK, "--runs", 4, "--out", tmp_path / "out").stderr
+    assert " % done, at most 0:00:0" in said
+    assert [round(one.share, 9) for one in shown] == [1.0, 1.0]
+
+
+def test_a_bar_in_a_terminal(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a terminal there is one bar that is full in the end."""
+    bar = progress.ProgressInTerminal()
+    monkeypatch.setattr("dspnmf.cli.fit.progress_shown", lambda **_: (bar,))
+    run("fit", table, "--rank", 2, *QUICK, "--set", "n_init=3", "--out", tmp_path / "out")
+    assert [task.percentage for task in bar._bar.tasks] == [pytest.approx(100.0)]
+
+
+def test_every_method_of_the_list_fits(table: Path, tmp_path: Path) -> None:
+    """What --help, completion and messages name as a method is one."""
+    assert {"DSPNMF", "NMF", "GNMF", "MiniBatchNMF"} <= set(fitting.methods())
+    for method in fitting.methods():
+        label = ("--label", "cultivar") if method == "GDNMF" else ("--exclude", "cultivar")
+        run("fit", table, "--method", method, "--rank", 2, *QUICK, *label, "--out", tmp_path / method)
 
 
 def test_a_checkpoint_goes_on(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

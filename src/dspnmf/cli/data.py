@@ -10,7 +10,7 @@ import typer
 from dspnmf import datasets
 from dspnmf.cli.error_messages import INPUT_ERRORS, errors_as_messages, options_line
 
-app = typer.Typer(help="The paper's data sets: list them, fetch their files.", no_args_is_help=True)
+app = typer.Typer(help="List and fetch the data sets of the paper.", no_args_is_help=True)
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder of the data files; by default $DSPNMF_DATA, else the user's cache.")
 ]
@@ -20,7 +20,10 @@ Unverified = Annotated[bool, typer.Option("--unverified", help="Accept files who
 
 @app.command("list", epilog="Example: dspnmf data list --data-dir ~/data")
 def list_(data_dir: DataDir = None, unverified: Unverified = False) -> None:
-    """Name the data sets, say which can be loaded, and why the others cannot."""
+    """List the data sets and whether they can be loaded.
+
+    Where one cannot, the reason is given.
+    """
     ready = True
     for name in datasets.names():
         try:
@@ -37,11 +40,14 @@ def list_(data_dir: DataDir = None, unverified: Unverified = False) -> None:
 
 @app.command(epilog="Example: dspnmf data fetch COIL20 --data-dir ~/data")
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name from `dspnmf data list`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `dspnmf data list`.")],
     data_dir: DataDir = None,
     unverified: Unverified = False,
 ) -> None:
-    """Download the files of a data set from their publishers and verify them."""
+    """Download and verify the files of a data set.
+
+    They come from their publishers.
+    """
     if name not in datasets.names():
         raise typer.BadParameter(f"There is no data set {name!r}: choose from {', '.join(datasets.names())}.")
     with errors_as_messages(INPUT_ERRORS, advice=options_line(OPTIONS)):

@@ -38,7 +38,7 @@ FIT_EXAMPLES = """\b
 Examples:
   dspnmf fit examples/wine.csv --rank 3 --label cultivar --out wine
   dspnmf fit counts.mtx --rank 20 --method NMF --out topics
-  dspnmf fit scene.mat --variable scene --rank 10 --scale none --no-baseline --out scene
+  dspnmf fit scene.mat --variable scene --rank 10 --no-baseline --out scene
 """
 TRANSFORM_EXAMPLES = """\b
 Example:
@@ -67,33 +67,45 @@ def fit(
     ] = None,
     rank: Annotated[int | None, typer.Option(min=1, help="Number of components.", show_default=str(_RANK))] = None,
     method: Annotated[
-        str, typer.Option(help=", ".join(methods()) + ".", autocompletion=lambda: [*methods()])
+        str, typer.Option(help=f"What is fitted: {', '.join(methods())}.", autocompletion=lambda: [*methods()])
     ] = "DSPNMF",
-    alpha: Annotated[float | None, typer.Option(help="Weight of the structure.", show_default="the method's")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of the similarities between samples.", show_default="the method's")
+    ] = None,
     scale: shared.Scale = None,
     label_weight: Annotated[
         float | None, typer.Option(min=0, help="Weight of the labels in the fit; 0 only shows them.", show_default="0")
     ] = None,
     missing: Annotated[
         str | None,
-        typer.Option(help="Empty cells: error, or mask (they carry no weight).", show_default="mask, if METHOD can"),
+        typer.Option(
+            help="What to do with empty cells: refuse them (error), or give them no weight in the fit (mask).",
+            show_default="mask, if METHOD can",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of random numbers.", show_default=str(_SEED))] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Parameter of the method, name=value; repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="Another parameter of the method, as name=value; may be given several times."),
     ] = None,
     baseline: Annotated[
-        bool, typer.Option("--baseline/--no-baseline", help="Also fit plain NMF, to compare the numbers with.")
+        bool,
+        typer.Option(
+            "--baseline/--no-baseline", help="Whether plain NMF is fitted as well, to compare the numbers with."
+        ),
     ] = True,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="File for the state of a long fit: started again, it goes on from there.", show_default=False
+            help="File for the state of a long fit: if it is interrupted, the same command goes on from there.",
+            show_default=False,
         ),
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(min=2, help="Random starts; the result is what they agree on.", show_default="one start"),
+        typer.Option(
+            min=2, help="Number of random starts; the result is what they agree on.", show_default="one start"
+        ),
     ] = None,
     codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
@@ -181,7 +193,9 @@ def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
 
 @shared.reads_file
 def transform(
-    model: Annotated[Path, typer.Argument(help="A model.skops, or the folder of a fit.", show_default=False)],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model.skops, or the folder of a fit.", show_default=False)
+    ],
     data: shared.Data,
     out: Annotated[Path, typer.Option(help="File for the codes: .csv or .parquet.")],
     read_options: dict[str, Any],
@@ -189,7 +203,7 @@ def transform(
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Codes of new rows by a saved model.
+    """Compute the codes of new rows with a saved model.
 
     Columns are matched by their names, so their order does not matter, and further ones are left out.
     """
@@ -214,16 +228,20 @@ def transform(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder that `dspnmf fit` wrote.", show_default=False)],
-    data: Annotated[Path | None, typer.Option(help="The file of data, if it has moved.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option(help="File of the page.", show_default="FOLDER/report.html")] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder that `dspnmf fit` wrote.", show_default=False)
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="The data file, if it has moved since the fit.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the report.", show_default="FOLDER/report.html")] = None,
     force: shared.Force = False,
     as_json: shared.Json = False,
     debug: shared.Debug = False,
 ) -> None:
-    """Write the page of a fit again.
+    """Write the report of a fit again.
 
-    It is made from the model, the codes and the data of the fit.
+    The report is made from the model, the codes and the data of the fit.
     """
     with errors_as_messages(debug=debug, as_json=as_json, options={"data": "--data"}):
         page = out or folder / "report.html"

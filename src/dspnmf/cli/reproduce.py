@@ -38,17 +38,21 @@ _PAUSE = 15.0  # seconds between two lines, where the output is not a terminal
 
 def reproduce(
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="Embedded data, few ranks and runs (minutes), or all (hours).")
+        bool,
+        typer.Option(
+            "--quick/--full",
+            help="Few ranks and runs on data that come with scikit-learn (minutes), or everything (hours).",
+        ),
     ] = False,
     data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="Folder of results, tables and the page.")] = Path("out/reproduction"),
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at a time; by default one a core.")] = None,
-    sets: Annotated[str | None, typer.Option(help="Data sets, by name with commas; by default all.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for results, tables and the page.")] = Path("out/reproduction"),
+    jobs: Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one for each core.")] = None,
+    sets: Annotated[str | None, typer.Option(help="Names of data sets, separated by commas; by default all.")] = None,
 ) -> None:
     """Run the paper's comparison and write its page.
 
-    Its tables and figures have our values next to the published ones.
-    Interrupt it whenever you like: the same command goes on with the runs that are missing.
+    Tables and figures show our values next to the published ones. You may interrupt the command at any time: started
+    again, it goes on with the runs that are missing.
     """
     names = None if sets is None else _names(sets)
     with errors_as_messages(INPUT_ERRORS, options={"data_dir": "--data-dir", "sets": "--sets"}, interrupted=_STOPPED):

@@ -13,14 +13,17 @@ import typer
 Data = Annotated[
     Path,
     typer.Argument(
-        help="CSV, TSV, Parquet, .npy, .npz, .mtx, .mat, Zarr, HDF5, .h5ad, or a folder of images.", show_default=False
+        metavar="DATA",
+        help="CSV, TSV, Parquet, .npy, .npz, .mtx, .mat, Zarr, HDF5, .h5ad, a folder "
+        "of images, or a folder of Cell Ranger.",
+        show_default=False,
     ),
 ]
 Scale = Annotated[
     Literal["common", "minmax", "max", "l2", "none"] | None,
     typer.Option(
-        help="All features by one number (common), each to [0, 1] (minmax), each by its largest value (max), samples "
-        "to unit length (l2), or as they are (none).",
+        help="How the data are scaled: all features divided by one number (common), each feature to [0, 1] (minmax), "
+        "each feature divided by its largest value (max), each sample to unit length (l2), or not at all (none).",
         show_default="common for data in one unit, else minmax; none for files above 1 GiB",
     ),
 ]
@@ -33,40 +36,51 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show where in the program 
 def _read_options(
     label: Annotated[
         str | None,
-        typer.Option(help="Column of labels, by its name (.mat: a variable); not a feature.", show_default=False),
+        typer.Option(
+            help="Name of the column with the labels (.mat: of a variable); it is not a feature.", show_default=False
+        ),
     ] = None,
-    index: Annotated[str | None, typer.Option(help="Column that names the samples.", show_default="found")] = None,
+    index: Annotated[
+        str | None, typer.Option(help="Name of the column that names the samples.", show_default="detected")
+    ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="Character between columns of text, or tab.", show_default="found")
+        str | None,
+        typer.Option(help="Character that separates columns of text; tab for tabs.", show_default="detected"),
     ] = None,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="found"),
+        typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="detected"),
     ] = None,
     variable: Annotated[
         str | None, typer.Option(help="Name of the array, where a file holds several.", show_default=False)
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Column that is not a feature; repeatable.", show_default=False)
+        list[str] | None,
+        typer.Option(help="Name of a column that is not a feature; may be given several times.", show_default=False),
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(help="Feature that looks like row numbers or an id; repeatable.", show_default=False),
+        typer.Option(
+            help="Name of a feature that looks like row numbers or an id; may be given several times.",
+            show_default=False,
+        ),
     ] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal mark of text: . or ,", show_default="found")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark in text: . or ,", show_default="detected")] = None,
     thousands: Annotated[
         str | None,
-        typer.Option(help="What separates thousands in text: . , ' space or none.", show_default="found"),
+        typer.Option(help="What separates thousands in text: . , ' space or none.", show_default="detected"),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Encoding of text, such as cp1252 or utf-16.", show_default="found")
+        str | None, typer.Option(help="Encoding of text, such as cp1252 or utf-16.", show_default="detected")
     ] = None,
     skip_rows: Annotated[
-        int | None, typer.Option(min=0, help="Lines of text above the table.", show_default="found")
+        int | None, typer.Option(min=0, help="Number of lines above the table in a text file.", show_default="detected")
     ] = None,
     na: Annotated[
         list[str] | None,
-        typer.Option(help="Word for a missing value, in addition to NA, n.d., <LOD, - and others; repeatable."),
+        typer.Option(
+            help="Word for a missing value, in addition to NA, n.d., <LOD, - and others; may be given several times."
+        ),
     ] = None,
 ) -> dict[str, Any]:
     """Keyword arguments of `dspnmf.io.read`: the options that were given."""

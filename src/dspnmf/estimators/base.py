@@ -193,7 +193,7 @@ class Factorization(
         if not update.resumable:
             keeper.refuse(self, "its rule cannot be resumed")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
-        root = self._init_callback_context(max_subtasks=None if reach else int(getattr(self, "n_init", 1)))
+        root = self._init_callback_context(max_subtasks=int(getattr(reach, "descents", getattr(self, "n_init", 1))))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team():
             best = reach(self, problem, root) if reach else self._best_run(X, problem, given, root, keeper)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dspnmf._option_words import option
 from dspnmf.io.arrays import read_in_child, read_mat, read_npy, read_zarr
-from dspnmf.io.cells import is_cell_folder, read_cells
+from dspnmf.io.cells import is_cell_folder, read_cells, read_hdf5
 from dspnmf.io.errors import ReadError, plain, quoted, refused
 from dspnmf.io.h5ad import read_h5ad
 from dspnmf.io.images import SUFFIXES as IMAGES
@@ -47,7 +47,7 @@ _FORMATS = (
     _Format("a .npz file", (".npz",), partial(read_in_child, kind="npz"), _NAMED),
     _Format("a .mat file", (".mat",), read_mat, _NAMED),
     _Format("a .h5ad file", (".h5ad",), read_h5ad, _NAMED),
-    _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), partial(read_in_child, kind="hdf5"), _NAMED),
+    _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), read_hdf5, _NAMED),
 )
 _KNOWN = (
     ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, a "
@@ -94,8 +94,8 @@ def read(
         ``.csv``, ``.tsv``, ``.txt`` and the like, also compressed (``.gz``); ``.parquet``; ``.npy``; ``.npz`` (arrays,
         or a SciPy sparse matrix); ``.mtx``, also ``.mtx.gz``; ``.mat``; ``.h5ad``; ``.h5``, ``.hdf5``; a Zarr folder; a
         folder of images of one size; or a folder of counts of single cells (``matrix.mtx``, ``features.tsv`` or
-        ``genes.tsv``, ``barcodes.tsv``, also ``.gz``), which is genes x cells and becomes cells x genes. Arrays above 1
-        GiB in .npy, Zarr and HDF5 stay in the file.
+        ``genes.tsv``, ``barcodes.tsv``, also ``.gz``), which is genes x cells and becomes cells x genes, as do ``.h5``
+        files of Cell Ranger. Arrays above 1 GiB in .npy, Zarr and HDF5 stay in the file.
     label : str, optional
         Which column has the labels; in files of arrays (.npz, .mat, .h5, Zarr) which other array has them.
     index : str, optional

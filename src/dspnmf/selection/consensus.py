@@ -117,6 +117,11 @@ class ManyStarts:
     runs: Runs | None = field(default=None, init=False)
     groups: Groups | None = field(default=None, init=False)
 
+    @property
+    def descents(self) -> int:
+        """All runs, and the last one with their consensus."""
+        return self.n_runs + 1
+
     def __call__(self, model: ComponentFactorization, problem: Problem, root: Any) -> Run:
         """The codes of the consensus, for `Factorization._fit`."""
         self.runs = self._all_runs(problem, root)
@@ -173,15 +178,16 @@ class Fitted(NamedTuple):
     groups: Groups
 
 
-def fit(estimator: ComponentFactorization, X: ArrayLike, y: ArrayLike, starts: ManyStarts) -> Fitted:
-    """A model fitted by `starts`, with its codes."""
+def fit(estimator: ComponentFactorization, X: ArrayLike, y: ArrayLike, starts: ManyStarts, task: Any) -> Fitted:
+    """A model fitted by `starts`, with its codes; callbacks see it as part of a task."""
     model = clone(estimator)
     if getattr(model, "solver", "auto") in _RULES:
         model.set_params(solver="auto")
     _validation.check_parameters(model)
     backend = backend_for(X)
     _validation.check_backend(model, backend, model._needs())
-    Z = with_callbacks(ComponentFactorization._fit)(model, backend, X, y, (None, None), _keeper(), None, starts)
+    with task.propagate_callback_context(model):
+        Z = with_callbacks(ComponentFactorization._fit)(model, backend, X, y, (None, None), _keeper(), None, starts)
     assert starts.runs is not None
     assert starts.groups is not None
     return Fitted(model, Z, starts.runs, starts.groups)

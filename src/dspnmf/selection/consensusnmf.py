@@ -186,7 +186,7 @@ class ConsensusNMF(
         found: dict[int, consensus.Fitted | consensus.Unsettled] = {}
         for k, seed in zip(ranks, seeds, strict=True):
             task = root.subcontext(task_name="rank").call_on_fit_task_begin(estimator=self, X=X)
-            found[k] = self._of_rank(model, k, int(seed), X, y)
+            found[k] = self._of_rank(model, k, int(seed), X, y, task)
             task.call_on_fit_task_end(estimator=self, X=X)
         results = None if self.ranks is None else _results(found)
         if chosen is None:
@@ -200,14 +200,14 @@ class ConsensusNMF(
         return best.codes
 
     def _of_rank(
-        self, model: ComponentFactorization, k: int, seed: int, X: ArrayLike, y: ArrayLike
+        self, model: ComponentFactorization, k: int, seed: int, X: ArrayLike, y: ArrayLike, task: Any
     ) -> consensus.Fitted | consensus.Unsettled:
         """The consensus of one rank."""
         rng = np.random.RandomState(seed)
         runner = clone(model).set_params(n_components=k, n_init=self.n_runs, tol=self.run_tol)
         starts = consensus.ManyStarts(runner, self.n_runs, self.density_threshold, self.neighborhood, rng)
         try:
-            fitted = consensus.fit(clone(model).set_params(n_components=k), X, y, starts)
+            fitted = consensus.fit(clone(model).set_params(n_components=k), X, y, starts, task)
         except consensus.NoConsensusError as error:
             assert starts.runs is not None
             return consensus.Unsettled(error, starts.runs)

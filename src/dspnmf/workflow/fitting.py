@@ -25,7 +25,6 @@ from dspnmf.selection import DSPNMFCV, ConsensusNMF
 from dspnmf.workflow.preparation import check_values, labels_of, scaled
 from dspnmf.workflow.scaling import fitted_scaler, suitable_scale
 
-_WITHOUT_COMPONENTS = ("NPE", "SymNMF")
 _LONG = 5.0  # seconds of a fit whose baseline is announced
 _EVERY = 30.0  # seconds between two writes of a checkpoint
 _CLOSE = 0.7  # likeness of a name that is suggested
@@ -47,7 +46,9 @@ class FitResult:
 
 def methods() -> list[str]:
     """Names of the methods that give codes and components of any data."""
-    return [name for name in family.__all__ if name not in _WITHOUT_COMPONENTS]
+    base = family.ComponentFactorization
+    found = {name: getattr(family, name) for name in family.__all__}
+    return [name for name, cls in found.items() if isinstance(cls, type) and issubclass(cls, base) and cls is not base]
 
 
 def model_of(
@@ -137,9 +138,14 @@ def fit_table(
     return FitResult(pipeline, here, codes, fit_facts(model, here, codes, plain), plain, scale, why, seconds)
 
 
-def select_table(table: Table, parameters: Mapping[str, Any], scale: str | None = None) -> tuple[DSPNMFCV, str, str]:
+def select_table(
+    table: Table, parameters: Mapping[str, Any], scale: str | None = None, *, callbacks: Iterable[object] = ()
+) -> tuple[DSPNMFCV, str, str]:
     """A fitted `DSPNMFCV`, with the labels if the table has some; how the table was scaled, and why."""
     scale, why = (scale, "") if scale else suitable_scale(table)
     check_values(table, missing=False, scale=scale, can_mask=False)
     here = scaled(table, fitted_scaler(scale, table))
-    return DSPNMFCV(**parameters).fit(here.X, labels_of(table)), scale, why
+    cv = DSPNMFCV(**parameters)
+    if callbacks:
+        cv.set_callbacks(*callbacks)
+    return cv.fit(here.X, labels_of(table)), scale, why
