@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import adjusted_rand_score
 
 from dspnmf import DSPNMF, NMF, SymNMF
 from dspnmf.anndata import fit, top_genes
@@ -151,7 +152,7 @@ def test_estimators_say_where_to_go() -> None:
         fit(np.eye(3))
 
 
-@pytest.mark.skipif(find_spec("scanpy") is None, reason="scanpy is not installed")
+@pytest.mark.skipif(find_spec("scanpy") is None, reason="scanpy is not installed (pip install scanpy)")
 @pytest.mark.filterwarnings("ignore")  # its own
 def test_scanpy_goes_on_from_the_codes() -> None:
     """Scanpy's neighbours, UMAP and clusters run on the codes, and clusters are the kinds."""
@@ -165,3 +166,6 @@ def test_scanpy_goes_on_from_the_codes() -> None:
     near = adata.obsp["connectivities"].tocoo()
     kinds = adata.obs["kind"].to_numpy()
     assert (kinds[near.row] == kinds[near.col]).mean() > 0.9
+    if find_spec("igraph") is not None:  # which scanpy does not install by itself
+        scanpy.tl.leiden(adata, resolution=0.2, flavor="igraph", n_iterations=2, directed=False, random_state=0)
+        assert adjusted_rand_score(kinds, adata.obs["leiden"]) > 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import os
 import shlex
@@ -108,6 +109,8 @@ def test_the_command_it_names_fits_the_choice(tmp_path: Path) -> None:
     result = run("select", data, *words, "--out", tmp_path / "choice").output
     (line,) = [line for line in result.splitlines() if line.startswith("To fit it: dspnmf ")]
     command = shlex.split(line.removeprefix("To fit it: dspnmf ").replace("--out DIR", ""))
+    page = html.unescape((tmp_path / "choice" / "selection.html").read_text(encoding="utf-8"))
+    assert f"dspnmf {shlex.join(command)} --out FOLDER" in page
     run(*command, "--out", tmp_path / "out")
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["shape"] == [30, 3]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +15,7 @@ from dspnmf.cli import shared_options as shared
 from dspnmf.cli.error_messages import errors_as_messages, say
 from dspnmf.cli.progress import progress_shown
 from dspnmf.io import read
-from dspnmf.workflow import assumptions, described, output_folder, scaling, select_table, write_selection
+from dspnmf.workflow import assumptions, described, fit_command, output_folder, scaling, select_table, write_selection
 from dspnmf.workflow.result_files import SELECTION_FILES, check_folder
 
 EXAMPLES = """\b
@@ -78,10 +76,8 @@ def select(
     if as_json:
         typer.echo(json.dumps(choice))
         return
-    rank, alpha = choice["n_components"], choice["alpha"]
-    fit = ["--rank", str(rank), "--alpha", f"{alpha:.6g}", "--scale", choice["scale"]]
-    say([scaling(choice["scale"], why), f"Rank {rank}, alpha {alpha:.4g}"])
-    typer.echo(f"To fit it: {shlex.join(['dspnmf', 'fit', str(data), *_as_arguments(read_options), *fit])} --out DIR")
+    say([scaling(choice["scale"], why), f"Rank {choice['n_components']}, alpha {choice['alpha']:.4g}"])
+    typer.echo(f"To fit it: {fit_command(str(data), read_options, choice)} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")
 
 
@@ -93,15 +89,3 @@ def _numbers(text: str) -> tuple[int, ...] | str:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise ValueError(f"--ranks {text!r} is not a list of whole numbers: write for example 2,3,5.") from None
-
-
-def _as_arguments(options: Mapping[str, str | bool | tuple[str, ...]]) -> list[str]:
-    """Options about the file as arguments of another command."""
-    words = []
-    for name, value in options.items():
-        if name == "header":
-            words.append("--header" if value else "--no-header")
-            continue
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [f"--{name.replace('_', '-')}", str(one)]
-    return words

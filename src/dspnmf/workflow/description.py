@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +45,16 @@ def scaling(scale: str, why: str) -> str:
 def assumptions(table: Table, why: str) -> dict[str, Any]:
     """The same for metrics.json."""
     return {"assumed": list(table.assumed), "left_out": dict(table.left_out), "scale_because": why}
+
+
+def fit_command(data: str, read_options: Mapping[str, Any], choice: Mapping[str, Any]) -> str:
+    """The call of ``dspnmf fit`` that fits what a selection chose, with the same options about the file."""
+    words = ["dspnmf", "fit", data]
+    for name, value in read_options.items():
+        if name == "header":
+            words.append("--header" if value else "--no-header")
+            continue
+        for one in value if isinstance(value, tuple | list) else (value,):
+            words += [f"--{name.replace('_', '-')}", str(one)]
+    words += ["--rank", str(choice["n_components"]), "--alpha", f"{choice['alpha']:.6g}", "--scale", choice["scale"]]
+    return shlex.join(words)

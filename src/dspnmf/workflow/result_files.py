@@ -20,6 +20,7 @@ from dspnmf.persistence import load
 from dspnmf.report import write_fit_report, write_selection_report
 from dspnmf.report.fit_measurements import FloatArray
 from dspnmf.selection import DSPNMFCV
+from dspnmf.workflow.description import fit_command
 from dspnmf.workflow.fitting import FitResult
 from dspnmf.workflow.preparation import read_matched, scaled
 from dspnmf.workflow.scaling import in_units_of_data
@@ -140,7 +141,9 @@ def write_selection(cv: DSPNMFCV, folder: Path, settings: Mapping[str, Any], sca
         "label_weight": float(cv.label_weight_),
     }
     write_text(folder / "choice.json", json.dumps(choice, indent=1) + "\n")
-    write_selection_report(cv, folder / "selection.html", settings=_shown({**settings, "scale": scale}))
+    shown = _shown({**settings, "scale": scale})
+    command = f"{fit_command(settings['data'], settings['read'], choice)} --out FOLDER"
+    write_selection_report(cv, folder / "selection.html", settings=shown, command=command)
     return choice
 
 
