@@ -116,7 +116,8 @@ def escaped(app: Sphinx, what: str, name: str, obj: object, options: object, lin
 def make_report(app: Sphinx, error: Exception | None) -> None:
     """The report that the guide links to, by the lines the guide shows."""
     if error is None and app.builder.name == "html":
-        code = (HERE / "guide" / "report.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+        blocks = (HERE / "guide" / "report.md").read_text(encoding="utf-8").split("```python\n")[1:]
+        code = next(block.split("```")[0] for block in blocks if 'Path("digits.html")' in block)
         with contextlib.chdir(Path(app.outdir) / "guide"):
             exec(code, {})
 

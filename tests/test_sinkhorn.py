@@ -195,6 +195,16 @@ def test_zeros_stay_finite(log):
     assert np.isfinite(sinkhorn.update_components(codes, V, pull)).all()
 
 
+@pytest.mark.parametrize("metric", METRICS, ids=["grid", "line", "discrete"])
+def test_nothing_but_zeros(metric):
+    """Where no row has mass, every plan is 0, whatever the kernel."""
+    X = np.zeros((4, 12))
+    plan = sinkhorn.transport(X, X, sinkhorn.Kernel(metric, LAM), GAMMA)
+    assert not plan.mass.any()
+    assert not plan.columns.any()
+    assert sinkhorn.objective(plan, X, X, GAMMA) == 0
+
+
 def test_a_warm_start_continues():
     """Five steps and five more from where they ended are ten steps."""
     X, U, V = problem()

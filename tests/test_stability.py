@@ -104,7 +104,7 @@ def test_a_resumed_fit(times: int, wine: np.ndarray, tmp_path: Path, monkeypatch
     def fit(**more: Any) -> Any:
         return DSPNMF(3, n_init=4, random_state=2, max_iter=12, tol=0).fit(wine, **more)
 
-    expected = fit()
+    expected = fit(checkpoint_path=tmp_path / "whole.npz")
     kill_at(7, monkeypatch, times)
     with pytest.raises(Killed):
         fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)

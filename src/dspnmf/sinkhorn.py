@@ -151,6 +151,8 @@ def transport(
         for i in range(lo, hi, block):
             rows = np.arange(i, min(i + block, hi))
             rows = rows[X[rows].any(axis=1) & R[rows].any(axis=1)]
+            if not len(rows):
+                continue
             first = np.full((len(rows), m), -np.log(m)) if start is None else start[rows]
             first[np.isneginf(first).all(axis=1)] = -np.log(m)  # a row that had no mass when `start` was made
             result = solve(X[rows].astype(np.float64), R[rows].astype(np.float64), first, kernel, exponent, steps)

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import dspnmf
-from dspnmf import DSPNMF, NMF
+from dspnmf import DSPNMF, NMF, MiniBatchNMF
 from dspnmf.backends import MemoryRows, RowModel
 from dspnmf.backends.batch_history import RowsWithHistory
 from dspnmf.backends.chunk_facts import norm2
@@ -412,7 +412,7 @@ def test_tensors(wine: np.ndarray) -> None:
         ({"forget_factor": True}, "forget_factor=True is not allowed"),
         ({"similarity": "knn"}, r"similarity='knn' does not work with partial_fit.*'gram', 'cosine', or fit"),
         ({"similarity": np.eye(5)}, "similarity=a matrix does not work with partial_fit"),
-        ({"solver": "mm"}, r"solver='mm' does not work with partial_fit.*'auto', 'newton-cg', 'hals'"),
+        ({"solver": "mm"}, r"solver='mm' does not work with partial_fit.*'auto', .*'newton-cg', 'hals'"),
         ({"solver": "paper"}, "solver='paper' does not work with partial_fit"),
     ],
 )
@@ -469,7 +469,7 @@ def test_batches_elsewhere(wine: np.ndarray) -> None:
     np.testing.assert_allclose(model.components_, near.components_, rtol=1e-6, atol=1e-9)
 
 
-def test_only_two_methods_stream() -> None:
+def test_methods_that_stream() -> None:
     """`partial_fit` exists where sums of the rows say all there is to know, and nowhere else."""
     methods = [getattr(dspnmf, name) for name in dspnmf.__all__ if name[0].isupper()]
-    assert {cls for cls in methods if hasattr(cls, "partial_fit")} == {DSPNMF, NMF}
+    assert {cls for cls in methods if hasattr(cls, "partial_fit")} == {DSPNMF, NMF, MiniBatchNMF}

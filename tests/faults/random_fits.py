@@ -254,7 +254,7 @@ def _parameters(rng: Rng, name: str, X: Dense, k: int, unit: float) -> tuple[dic
         if rng.random() < 0.3:
             W, H = W * (rng.random(W.shape) < 0.8), H * (rng.random(H.shape) < 0.8)
             W[0, 0], H[0, 0] = size, unit / size
-        start = {"W": W, "H": H}
+        start = {"W": W.astype(X.dtype), "H": H.astype(X.dtype)} if name == "NMF" else {"W": W, "H": H}
     return chosen, y, start
 
 

@@ -462,7 +462,7 @@ def test_files_without_attributes_are_refused(wine_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "values", "text"),
     [
-        ("", {"parameters": {"n_components": 3}}, "the parameters of the fit are n_components"),
+        ("", {"parameters": {"n_components": 3, "width": 1}}, "the parameters of the fit are n_components, width"),
         ("", {"parameters": None}, "parameters is a NoneType"),
         ("", {"training": 3.0}, "training is a float"),
         ("batches", {"weights": {}}, "sums are of the terms "),

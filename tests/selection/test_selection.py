@@ -457,7 +457,7 @@ def test_verbose(wine: np.ndarray, caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.message for record in caplog.records]
     assert len(lines) == 2 + 3
     assert lines[0].startswith("rank 2: 0.")
-    assert lines[2].startswith("n_components=3, label_weight=0, alpha=0: 0.")
+    assert lines[2].startswith("n_components=3, similarity=gram, diffusion_steps=32, label_weight=0, alpha=0: 0.")
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({"n_components": "all"}, GOOD, None, "n_components='all' is not allowed"),
     ({"n_components": [2, 5]}, GOOD, None, "has 5, but no rank above n_features=4.*leave out ranks above 4"),
     ({"n_components": [7]}, np.ones((8, 9)), None, "no rank above the 4 samples of the smallest training set"),
-    ({"alphas": 1}, GOOD, None, "alphas=1 is not allowed in DSPNMFCV: it must be a whole number >= 2 or one or more"),
+    ({"alphas": 1}, GOOD, None, "alphas=1 is not allowed in DSPNMFCV.* be a whole number >= 2 or one of 'auto' or"),
     ({"alphas": ()}, GOOD, None, r"alphas=\(\) is not allowed"),
     ({"alphas": [1.0, -1.0]}, GOOD, None, r"alphas=\[1.0, -1.0\] is not allowed"),
     ({"label_weights": []}, GOOD, HALF, r"label_weights=\[\] is not allowed"),

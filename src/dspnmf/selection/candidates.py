@@ -80,7 +80,9 @@ def natural_weight(X: Matrix, model: DSPNMF | None = None) -> float:
         return norm2 / gram_norm2 if gram_norm2 > 0 else 1.0
     data = MemoryData(X, MEMORY, float(X.max()))
     scale = unit_near(data.largest, data.dtype)
-    problem = clone(model).set_params(alpha="auto").problem(data.of_ordinary_size(scale), None, scale)
+    weighed = clone(model).set_params(alpha="auto")
+    weighed.n_components_ = 1  # the weight is the same for every rank
+    problem = weighed.problem(data.of_ordinary_size(scale), None, scale)
     return float(problem.details["alpha"]) / TIMES_NATURAL or 1.0
 
 
