@@ -254,5 +254,9 @@ def test_a_checkpoint_goes_on(table: Path, tmp_path: Path, monkeypatch: pytest.M
     assert held.exists()
     assert "Going on from" in run(*words, "--checkpoint", held, "--out", tmp_path / "out").stderr
     assert not held.exists()
+    with monkeypatch.context() as stopping:
+        stopping.setattr("dspnmf.cli.fit.read", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        said = run(*words, "--checkpoint", held, "--out", tmp_path / "other", status=130).stderr
+    assert said == "dspnmf: interrupted; nothing was written.\n"
     codes = [read(tmp_path / name / "codes.csv", index="sample_id").X for name in ("whole", "out")]
     np.testing.assert_allclose(codes[0], codes[1], rtol=1e-6, atol=1e-9)

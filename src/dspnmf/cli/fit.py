@@ -118,11 +118,13 @@ def fit(
     Writes codes, components, the model, its numbers and a report into a folder.
     """
     out = Path(f"{data.resolve().name.partition('.')[0]}-fit") if out is None else out
-    stopped = (
-        _INTERRUPTED if checkpoint is None else f"dspnmf: interrupted; the same command goes on from {checkpoint}."
-    )
+
+    def interrupted() -> str:
+        kept = checkpoint is not None and checkpoint.exists()
+        return f"dspnmf: interrupted; the same command goes on from {checkpoint}." if kept else _INTERRUPTED
+
     with errors_as_messages(
-        debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=stopped
+        debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=interrupted
     ):
         check_folder(out, FIT_FILES, force=force)
         label = read_options.get("label", "")
