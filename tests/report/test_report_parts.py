@@ -203,9 +203,7 @@ def test_the_page_says_what_was_run(tmp_path: Path) -> None:
 
     def words(*repeats: int) -> str:
         runs = [
-            Run("Wine", f"{'NMF' if rank == 2 else 'GNMF'}", rank, r)
-            for rank, n in enumerate(repeats, 2)
-            for r in range(n)
+            Run("Wine", "NMF" if rank == 2 else "GNMF", rank, r) for rank, n in enumerate(repeats, 2) for r in range(n)
         ]
         found = Results((*alphas.measurements, *(Measurement(run, "svm", 0.5) for run in runs)))
         write_reproduction(found, tables(found), summary(found), tmp_path / "index.html")
