@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +151,12 @@ def test_usage_errors_are_json() -> None:
         result = run(*words, "--json", status=2)
         assert json.loads(result.stdout)["error"]
         assert run(*words, status=2).stdout == ""
+
+
+def test_python_m() -> None:
+    """`python -m dspnmf` is the command `dspnmf`."""
+    words = [sys.executable, "-m", "dspnmf", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"dspnmf {dspnmf.__version__}\n"
 
 
 def test_version_and_help() -> None:
