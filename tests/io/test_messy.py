@@ -28,6 +28,16 @@ def test_messy_files(file: Messy, tmp_path: Path) -> None:
     assert not file.index or table.index_name == file.index
 
 
+def test_large_messy_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyArrow reads is the same, rows that are not samples included."""
+    monkeypatch.setattr("dspnmf.io.large_text._WORTHWHILE", 0)
+    for file in messy_files():
+        (tmp_path / file.name).write_bytes(file.content)
+        table = read(tmp_path / file.name)
+        assert table.features.tolist() == file.features, file.name
+        np.testing.assert_allclose(table.X, file.X, rtol=1e-3 if file.name == "exponents.csv" else 1e-12)
+
+
 @pytest.mark.parametrize("file", questions(), ids=lambda file: file.name)
 def test_what_cannot_be_decided_is_asked(file: Question, tmp_path: Path) -> None:
     """The message names options, and each of them reads the file as it says."""

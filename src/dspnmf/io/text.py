@@ -78,9 +78,9 @@ def read_text(path: Path, options: Options) -> Table:
     find = partial(_read, file, layout, roles, allowed, words)
     reading, content = find()
     if ends := statistics_at_end(content.X, content.others):
-        if content.lines is None:
-            content = _content(reading, large=False)
-        reading, content = find({int(content.lines[row]): f"{quoted(name)}" for row, name in ends.items()})
+        lines = _content(reading, large=False).lines if content.lines is None else content.lines
+        assert lines is not None  # only of large files, which were read quickly
+        reading, content = find({int(lines[row]): quoted(name) for row, name in ends.items()})
     reading, content, units = _without_units(reading, content)
     _check_mixed(reading, content.others)
     codes = take_out_codes(content.X)
