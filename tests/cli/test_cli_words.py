@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,7 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
         ("--exclude nothing", 1, "Correct --exclude."),
+        ("--checkpoint no/file", 1, "On the command line, checkpoint_path is --checkpoint."),
         ("--label target", 1, "Its columns: 'sample_id', 'ph', 'mass', 'height', 'count', 'cultivar'. Correct --label"),
         (
             "--variable X",
@@ -150,17 +153,26 @@ def test_usage_errors_are_json() -> None:
         assert run(*words, status=2).stdout == ""
 
 
+def test_python_m() -> None:
+    """`python -m dspnmf` is the command `dspnmf`."""
+    words = [sys.executable, "-m", "dspnmf", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"dspnmf {dspnmf.__version__}\n"
+
+
 def test_version_and_help() -> None:
-    """--version is the library's; the list of commands has whole sentences; methods are completed."""
+    """--version is the library's; the list of commands has whole sentences; values are completed."""
     assert run("--version").output == f"dspnmf {dspnmf.__version__}\n"
     for command in ((), ("data",)):
         listed = run(*command, "--help").output.partition("Commands:")[2].strip().splitlines()
         assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
-    completed = CliRunner().invoke(
-        app, [], env={"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": "dspnmf fit x --method G", "COMP_CWORD": "4"},
-        prog_name="dspnmf",
-    )  # fmt: skip
-    assert completed.output.split() == ["GNMF", "GDNMF"] or set(completed.output.split()) == {"GNMF", "GDNMF"}
+    for line, at, values in (
+        ("fit x --method G", 4, {"GNMF", "GDNMF"}),
+        ("fit x --missing m", 4, {"mask"}),
+        ("select x --rule o", 4, {"one-se"}),
+        ("data fetch W", 3, {"Wine"}),
+    ):
+        asked = {"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": f"dspnmf {line}", "COMP_CWORD": str(at)}
+        assert set(CliRunner().invoke(app, [], env=asked, prog_name="dspnmf").output.split()) == values
 
 
 def test_report_replaces_nothing_unasked(table: Path, tmp_path: Path) -> None:
@@ -254,5 +266,9 @@ def test_a_checkpoint_goes_on(table: Path, tmp_path: Path, monkeypatch: pytest.M
     assert held.exists()
     assert "Going on from" in run(*words, "--checkpoint", held, "--out", tmp_path / "out").stderr
     assert not held.exists()
+    with monkeypatch.context() as stopping:
+        stopping.setattr("dspnmf.cli.fit.read", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        said = run(*words, "--checkpoint", held, "--out", tmp_path / "other", status=130).stderr
+    assert said == "dspnmf: interrupted; nothing was written.\n"
     codes = [read(tmp_path / name / "codes.csv", index="sample_id").X for name in ("whole", "out")]
     np.testing.assert_allclose(codes[0], codes[1], rtol=1e-6, atol=1e-9)

@@ -195,3 +195,22 @@ def test_every_style_is_distinct_without_colour() -> None:
     looks = [(shape, i in hollow) for i, shape in enumerate(shapes)]
     assert len(looks) == len(set(looks)) == 12
     assert all(a != b for a, b in pairwise(looks))
+
+
+def test_the_page_says_what_was_run(tmp_path: Path) -> None:
+    """The number of runs behind the means, and the range of alpha, are those of the results, not of the plan."""
+    alphas = sweep([0.3, 0.2, 0.1], [0.5, 0.1, 0.01], [0.1, 0.1, 0.1])
+
+    def words(*repeats: int) -> str:
+        runs = [
+            Run("Wine", "NMF" if rank == 2 else "GNMF", rank, r) for rank, n in enumerate(repeats, 2) for r in range(n)
+        ]
+        found = Results((*alphas.measurements, *(Measurement(run, "svm", 0.5) for run in runs)))
+        write_reproduction(found, tables(found), summary(found), tmp_path / "index.html")
+        return (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert "Means of 2 runs;" in words(2, 2)
+    assert "Means of 2 to 3 runs;" in words(2, 3)
+    assert "Means of 1 run;" in words(1)
+    assert "0, and 10⁻³ to 10⁻² times ‖X‖² / ‖XXᵀ‖², rank 9" in words(1)
+    assert "up to" not in words(2, 2).partition("Means of")[2][:20]
