@@ -128,6 +128,7 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
         ("--exclude nothing", 1, "Correct --exclude."),
+        ("--checkpoint no/file", 1, "On the command line, checkpoint_path is --checkpoint."),
         ("--label target", 1, "Its columns: 'sample_id', 'ph', 'mass', 'height', 'count', 'cultivar'. Correct --label"),
         (
             "--variable X",
@@ -159,16 +160,19 @@ def test_python_m() -> None:
 
 
 def test_version_and_help() -> None:
-    """--version is the library's; the list of commands has whole sentences; methods are completed."""
+    """--version is the library's; the list of commands has whole sentences; values are completed."""
     assert run("--version").output == f"dspnmf {dspnmf.__version__}\n"
     for command in ((), ("data",)):
         listed = run(*command, "--help").output.partition("Commands:")[2].strip().splitlines()
         assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
-    completed = CliRunner().invoke(
-        app, [], env={"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": "dspnmf fit x --method G", "COMP_CWORD": "4"},
-        prog_name="dspnmf",
-    )  # fmt: skip
-    assert completed.output.split() == ["GNMF", "GDNMF"] or set(completed.output.split()) == {"GNMF", "GDNMF"}
+    for line, at, values in (
+        ("fit x --method G", 4, {"GNMF", "GDNMF"}),
+        ("fit x --missing m", 4, {"mask"}),
+        ("select x --rule o", 4, {"one-se"}),
+        ("data fetch W", 3, {"Wine"}),
+    ):
+        asked = {"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": f"dspnmf {line}", "COMP_CWORD": str(at)}
+        assert set(CliRunner().invoke(app, [], env=asked, prog_name="dspnmf").output.split()) == values
 
 
 def test_report_replaces_nothing_unasked(table: Path, tmp_path: Path) -> None:

@@ -413,7 +413,7 @@ def test_rules_that_cannot_be_resumed_say_so(wine: np.ndarray, tmp_path: Path) -
     for model in (SDNMF(2), FRNMF(2, solver="paper")):
         with pytest.raises(
             ValueError,
-            match=f"checkpoint_path=.*is not supported by {type(model).__name__}: its rule cannot be resumed",
+            match=f"{type(model).__name__} keeps no checkpoint here: .* Leave checkpoint_path out",
         ):
             model.fit(wine, checkpoint_path=tmp_path / "fit.npz")
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from dspnmf.cli.error_messages import errors_as_messages, say
 from dspnmf.cli.progress import progress_shown
 from dspnmf.io import read
 from dspnmf.persistence import load
-from dspnmf.report import write_fit_report
+from dspnmf.report import explained, write_fit_report
 from dspnmf.workflow import (
     assumptions,
     described,
@@ -49,9 +49,14 @@ Examples:
   dspnmf report wine --force
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
-_OPTIONS = {"n_components": "--rank", "random_state": "--seed", "y": "--label"} | {
-    name: f"--{name.replace('_', '-')}" for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
-}
+_OPTIONS = (
+    {"n_components": "--rank", "random_state": "--seed", "y": "--label"}
+    | {
+        name: f"--{name.replace('_', '-')}"
+        for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
+    }
+    | {"checkpoint_path": "--checkpoint"}
+)
 _RANK, _SEED = 10, 0
 _INTERRUPTED = "dspnmf: interrupted; nothing was written."
 _EXISTS = "{path} exists already: name another file, or replace it with --force."
@@ -80,6 +85,7 @@ def fit(
         str | None,
         typer.Option(
             help="What to do with empty cells: refuse them (error), or give them no weight in the fit (mask).",
+            autocompletion=lambda: ["error", "mask"],
             show_default="mask, if METHOD can",
         ),
     ] = None,
@@ -187,9 +193,10 @@ def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
     else:
         how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
         typer.echo(f"{title}, {facts['iterations']} iterations\nThe fit {how}.")
+    typer.echo(f"It explains {explained(facts)}.".replace("\N{NO-BREAK SPACE}", " "))
     for name in ("reconstruction_error", "structure_error"):
         if facts[name] is not None:
-            plain = f" (plain NMF {facts['baseline'][name]:.4f})" if facts["baseline"] else ""
+            plain = f" (plain NMF: {facts['baseline'][name]:.4f})" if facts["baseline"] else ""
             typer.echo(f"{name.replace('_', ' ').capitalize()}: {facts[name]:.4f}{plain}")
 
 

@@ -190,9 +190,9 @@ class Factorization(
         problem = self.problem(data.of_ordinary_size(scale), y, scale)
         update = self._update(problem)
         if problem.rows.completes:
-            keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
+            keeper.refuse(self, "cells of X are missing, and their estimates would not be in it")
         if not update.resumable:
-            keeper.refuse(self, "its rule cannot be resumed")
+            keeper.refuse(self, "the state of its rule would not be in it")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
         root = self._init_callback_context(max_subtasks=int(getattr(reach, "descents", getattr(self, "n_init", 1))))
         root.call_on_fit_task_begin(estimator=self, X=X)

@@ -31,7 +31,7 @@ from dspnmf._atomic_files import complete, part_of, write_array
 from dspnmf._interrupts import Deferred, interrupt_deferred
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._untrusted_files import ANY_SIGN, FLOATS, ROUNDED_SUMS, StoredArchive, generator_faults
-from dspnmf._validation import FLAG, number, users_frame
+from dspnmf._validation import FLAG, ParameterError, number, users_frame
 from dspnmf.backends.file_slabs import path_of
 from dspnmf.backends.protocol import Backend, Rows
 from dspnmf.backends.row_model import GROUP, RandomCodes
@@ -125,7 +125,9 @@ class Checkpoint:
         """An error where a fit that cannot be resumed is given a path."""
         if self.path is not None:
             name = type(estimator).__name__
-            raise ValueError(f"checkpoint_path={str(self.path)!r} is not supported by {name}: {why}.")
+            raise ParameterError(
+                f"{name} keeps no checkpoint here: {why}. Leave checkpoint_path out.", "checkpoint_path"
+            )
 
     def load(self, rows: Rows) -> Point | None:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
@@ -317,7 +319,7 @@ def in_a_folder(name: str, path: str | Path | None) -> Path | None:
         raise TypeError(f"{name}={path!r} is not allowed: it must be the path of a file, or None.")
     path = Path(path).absolute()
     if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.")
+        raise ParameterError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.", name)
     return path
 
 

@@ -162,16 +162,22 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
     }
 
 
-def _headline(facts: FitFacts) -> str:
-    """What came out, in a sentence or two."""
+def explained(facts: FitFacts) -> str:
+    """The explained shares, next to those of plain NMF."""
     baseline = facts["baseline"]
 
     def compared(name: str) -> str:
         return f" (plain NMF: {percent(baseline[name])})" if baseline and baseline[name] is not None else ""
 
-    explained = {"explained_share": "of the data", "explained_similarities": "of the similarities between samples"}
-    parts = [f"{percent(facts[n])} {what}{compared(n)}" for n, what in explained.items() if facts[n] is not None]
-    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} explains {' and '.join(parts)}."
+    shares = {"explained_share": "of the data", "explained_similarities": "of the similarities between samples"}
+    return " and ".join(
+        f"{percent(facts[n])} {what}{compared(n)}" for n, what in shares.items() if facts[n] is not None
+    )
+
+
+def _headline(facts: FitFacts) -> str:
+    """What came out, in a sentence or two."""
+    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} explains {explained(facts)}."
     if facts["converged"] is False:
         sentence += f" It had not converged after {facts['iterations']:,} iterations."
     return sentence
