@@ -54,7 +54,10 @@ def test_messy_files_are_fitted(file: Messy, tmp_path: Path, monkeypatch: pytest
     said = "".join(result.output.splitlines(keepends=True)[:5])
     folder = Path(f"{Path(file.name).stem}-fit")
     assert dspnmf.load(folder / "model.skops").feature_names_in_.tolist() == file.features
-    assert read(folder / "components.csv", index="component").features.tolist() == file.features
+    components = read(folder / "components.csv", index="component").features.tolist()
+    assert [name.rpartition(" [")[0] if name.endswith("]") else name for name in components] == [
+        name.rpartition(" [")[0] if name.endswith("]") else name for name in file.features
+    ]
     assert [words for words in (*file.says, "Read ", "Scaled: ") if words not in result.output] == []
     assert f"{len(file.features)} features: " in said
     assert [name for name in file.left_out if f"'{name}' (" not in said] == []
@@ -86,6 +89,20 @@ def test_columns_are_said(table: Path, tmp_path: Path) -> None:
         "sample_id": "its name is that of an id"
     }
     assert "5 features: sample_id, ph" in run(*words, "--include", "sample_id", "--force").output
+
+
+def test_components_have_their_units(tmp_path: Path) -> None:
+    """Units from a line of the file or from its cells are in components.csv, whose numbers are in these units."""
+    (tmp_path / "x.csv").write_text("plot,a,b\n,cm,mg/L\np,1,20\nq,3,50\nr,4,10\n")
+    words = ("--method", "NMF", "--rank", 2, "--scale", "max", *QUICK, "--out", tmp_path / "out", "--force")
+    run("fit", tmp_path / "x.csv", *words)
+    header = (tmp_path / "out" / "components.csv").read_text().splitlines()[0]
+    assert header == "component,a [cm],b [mg/L]"
+    V, Z = (read(tmp_path / "out" / name).X for name in ("components.csv", "codes.csv"))
+    np.testing.assert_allclose(Z @ V, [[1, 20], [3, 50], [4, 10]], rtol=0.3)
+    (tmp_path / "x.csv").write_text("plot,a,b\np,1 cm,20 $\nq,3 cm,50 $\nr,4 cm,10 $\n")
+    run("fit", tmp_path / "x.csv", *words)
+    assert (tmp_path / "out" / "components.csv").read_text().startswith("component,a [cm],b [$]\n")
 
 
 def test_a_model_knows_its_columns(table: Path, tmp_path: Path) -> None:
@@ -123,7 +140,9 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--set n_components=2 --rank 5", 1, "n_components is given twice, as 5 and with --set n_components=2"),
         ("--set tol=1 --set tol=2", 1, "tol is given twice"),
         ("--seed 1 --set random_state=2", 1, "random_state is given twice"),
-        ("--method GDNMF", 1, "On the command line, y is --label."),
+        ("--method GDNMF", 1, "GDNMF with label_weight=1 needs labels: name their column with --label; GNMF is"),
+        ("--set label_weight=2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
+        ("--label-weight 2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
         ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: it has beta"),
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),

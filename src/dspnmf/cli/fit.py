@@ -134,8 +134,6 @@ def fit(
     ):
         check_folder(out, FIT_FILES, force=force)
         label = read_options.get("label", "")
-        if label_weight and not label:
-            raise ValueError("--label-weight needs labels: name their column with --label.")
         given = {
             "n_components": rank,
             "random_state": seed,
@@ -148,6 +146,13 @@ def fit(
         defaults |= {} if label_weight is None else {"label_weight": 0.0}  # not every method has the parameter
         model = model_of(method, {name: v for name, v in given.items() if v is not None}, set_ or (), defaults)
         table = read(data, **read_options)
+        weight = getattr(model, "label_weight", 0)
+        if isinstance(weight, int | float) and weight > 0 and table.labels is None:
+            name, without = type(model).__name__, "; GNMF is the same without labels"
+            raise ValueError(
+                f"{name} with label_weight={weight:g} needs labels: name their column with {option('label')}"
+                f"{without * (name == 'GDNMF')}."
+            )
         own = missing is not None or any(text.partition("=")[0].strip() == "missing" for text in set_ or ())
         masked = 0 if own else mask_missing(table, model)
         if not as_json:
