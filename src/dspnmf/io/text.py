@@ -67,7 +67,13 @@ class _Content:
 
 def read_text(path: Path, options: Options) -> Table:
     """A table from a text file."""
-    file, allowed = TextFile(path, options.encoding), allowed_formats(path, options.decimal, options.thousands)
+    return table_of_text(TextFile(path, options.encoding), options)
+
+
+def table_of_text(file: TextFile, options: Options) -> Table:
+    """A table from text."""
+    path = file.path
+    allowed = allowed_formats(path, options.decimal, options.thousands)
     layout = find_layout(file, options, allowed)
     known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
     roles = roles_of(path, known, options)
