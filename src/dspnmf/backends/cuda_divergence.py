@@ -77,7 +77,7 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
                     look = Look.at(slab, self._U(part, small), small)
                 else:
                     some = slice(part.start - first, part.stop - first)
-                    look = _accepted(slab, step.part(some), proposed[:, some], small)
+                    look = _accepted(slab, step.part(some), proposed[:, some], small, U.dtype)
                     U[:, part] = look.U
                 found.add(slab, look)
         return found.total(U)
@@ -142,14 +142,15 @@ class _Sums:
         return DivergenceSums(self._value, self._pull.total(U), push, ones, Q.diagonal(), P, own)
 
 
-def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel) -> Look:
-    """Proposed codes; for rows that these would raise, those of the multiplicative rule."""
+def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept: torch.dtype) -> Look:
+    """Proposed codes; for rows that these would raise, those of the multiplicative rule. As they are `kept`."""
+    proposed = proposed.to(kept).to(proposed.dtype)
     look = Look.at(slab, proposed, model)
     raised = ~(look.distances + step.others(proposed, model) <= step.before)
     if not bool(raised.any()):
         return look
     plain = multiplied(step, model)
-    plain = torch.where(torch.isfinite(plain), plain, step.U)
+    plain = torch.where(torch.isfinite(plain), plain, step.U).to(kept).to(proposed.dtype)
     return Look.at(slab, torch.where(raised, plain, proposed), model)
 
 
@@ -160,7 +161,7 @@ def _solved(slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
     for _ in range(SWEEPS):
         step = Step.of(slab, look, model)
         proposed, change, size = swept(step, model, _SOLVE)
-        look = _accepted(slab, step, proposed, model)
+        look = _accepted(slab, step, proposed, model, u.dtype)
         codes[:, going] = look.U
         more = torch.nonzero(~(change <= tol * tol * size)).reshape(-1)
         if len(more) == 0:

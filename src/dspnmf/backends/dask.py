@@ -31,7 +31,6 @@ from dspnmf._typing import Array, ArrayLike
 from dspnmf.backends import dask_partition as partition
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
-from dspnmf.backends.chunk_facts import ChunkFacts
 from dspnmf.backends.incomplete import means_of_known
 from dspnmf.backends.memory import MemoryBackend, on_host
 from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, Triangle, rounding_of_looks
@@ -111,8 +110,8 @@ class DaskData(BaseData):
         return DaskRows(self, k, scale / self.unit)
 
     def has_zeros(self) -> bool:
-        """Whether a cell is zero, for a pass over X."""
-        return bool(self.executor.apply(partial(partition.zeros))[1][0])
+        """Whether a cell is zero, for a pass over X; where codes are lazy, that is found when they are computed."""
+        return not math.isnan(self.largest) and bool(self.executor.apply(partial(partition.zeros))[1][0])
 
     def divergence_rows(self, k: int, scale: float) -> DaskDivergenceRows:
         """Rows whose errors are measured by a divergence."""

@@ -20,8 +20,10 @@ import dask
 import dask.multiprocessing
 import numpy as np
 from dask.delayed import Delayed
+from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf import _validation
 from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf.backends import kernels, norms
@@ -89,6 +91,8 @@ def solve_divergence(
     rows = MemoryDivergenceRows(as_block(X), k, scale)
     if state is not None:
         rows._U = state[0]
+    elif model.beta <= 0 and zeros(X, span, state)[1][0]:
+        raise ValueError(_validation.ZEROS.format(loss=model.beta))
     return (rows.solve_divergence(model, fresh=state is None), None), ()
 
 
@@ -130,14 +134,14 @@ def facts(X: ArrayLike, span: Span, state: State, *, missing: bool = False) -> t
     return state, (ChunkFacts.of(known, span[0]), np.asarray(known.sum(axis=0, dtype=np.float64)).ravel(), lost)
 
 
-def known_cells(X: Matrix) -> tuple[Matrix, Array]:
+def known_cells(X: Matrix) -> tuple[Matrix, NDArray[np.intp]]:
     """X with zeros in place of missing cells, and their number in every column."""
     if sparse.issparse(X):
         gone = np.isnan(X.data)
         known = sparse.csr_array((np.where(gone, 0, X.data), X.indices, X.indptr), X.shape)
-        return known, np.bincount(X.indices[gone], minlength=X.shape[1])
+        return known, np.bincount(X.indices[gone], minlength=X.shape[1]).astype(np.intp)
     gone = np.isnan(X)
-    return np.where(gone, X.dtype.type(0), X), gone.sum(axis=0)
+    return np.where(gone, X.dtype.type(0), X), np.count_nonzero(gone, axis=0).astype(np.intp)
 
 
 def gram_stripe(

@@ -19,11 +19,13 @@ from dspnmf._validation import FLAG, NONE, either, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data
+from dspnmf.backends.row_model import DivergenceModel
 from dspnmf.estimators.base import INIT_OR_NONE, RANK, Reach, Start
 from dspnmf.estimators.checkpoint import Checkpoint, delivered
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import parameter
-from dspnmf.estimators.partial_fit import SHARE
+from dspnmf.estimators.partial_fit import SHARE, left_of
+from dspnmf.solvers.divergence import divergent_rows
 
 _ITERATIONS = 4  # of a batch after the first, at most: the next batch knows more
 COUNT_OR_NONE = either(whole(1), NONE)
@@ -133,7 +135,7 @@ class MiniBatchNMF(NMF):
         V, steps = on_host(self.components_), 1
         for part in self._batches(n, size):
             batch = _safe_indexing(X, part)
-            before = self._transform_state.batches
+            before = left_of(self._transform_state)
             assert before is not None
             learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget, _ITERATIONS)
             self.__dict__.update(learned)
@@ -156,8 +158,16 @@ class MiniBatchNMF(NMF):
 
     def _ended(self, backend: Backend, data: Data, path: Path | None) -> Array:
         """Codes of all rows, and the error with them."""
-        scale = self._transform_state.scale
+        state = self._transform_state
+        scale, held = state.scale, state.divergence
         rows, codes = self._codes(data)
+        if held is not None:
+            rows.begin(codes)
+            adopt, V = rows.small.adopt, np.asarray(on_host(self.components_), np.float64)
+            model = DivergenceModel(held.beta, adopt(V.T / scale))
+            (distance,) = rows.small.fetch([divergent_rows(rows).improve(model, 0).value])
+            self.reconstruction_err_ = self.divergence_error(distance, scale)
+            return delivered(backend, rows, codes, path)
         plain = data.of_ordinary_size(scale).rows(self.n_components_, scale)
         plain.begin(codes)
         error2 = plain.residual2(plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale))
