@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dspnmf import DSPNMF, NMF, SymNMF
 from dspnmf.anndata import fit, top_genes
+from dspnmf.report import report
 
 anndata = pytest.importorskip("anndata", reason="single cells need anndata (the extra `anndata`)")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # anndata's own, about its next version
@@ -106,6 +107,38 @@ def test_top_genes_name_the_kinds() -> None:
     assert sorted(map(tuple, groups)) == [(0,), (1,), (2,)]
 
 
+def test_genes_by_their_names() -> None:
+    """A list of names is the mask of these genes."""
+    adata = cells()
+    names = [f"gene{j}" for j in range(0, 40, 2)]
+    by_name = fit(adata, NMF(3, random_state=0), genes=names)
+    by_mask = fit(adata, NMF(3, random_state=0), genes=np.arange(40) % 2 == 0)
+    np.testing.assert_array_equal(by_name.components_, by_mask.components_)
+
+
+def test_a_report_of_cells(tmp_path: Path) -> None:
+    """The page is made from the model and the object: same genes, same scaling, columns of cells as labels."""
+    adata = cells()
+    model = fit(adata, NMF(3, random_state=0), n_top_genes=12, normalize_total=True, layer="counts")
+    with pytest.raises(ValueError, match=r"'kinds' is not a column of adata\.obs, which has kind"):
+        report(model, adata, labels="kinds", path=tmp_path / "cells.html")
+    page = report(model, adata, labels="kind", baseline=False, path=tmp_path / "cells.html").read_text()
+    assert "90 samples \N{MULTIPLICATION SIGN} 12 features" in page
+    explained = adata.uns["dspnmf"]["explained"].sum()
+    assert f"explains {100 * explained:.0f}\N{NO-BREAK SPACE}% of the data" in page
+    assert all(name in page for name in (*adata.uns["dspnmf"]["genes"], "kind"))
+    with pytest.raises(ValueError, match=r"This NMF was not fitted on adata: fit it with dspnmf\.anndata\.fit"):
+        report(NMF(3, random_state=1).fit(adata.X), adata, path=tmp_path / "cells.html")
+
+
+def test_nothing_to_fit_is_said() -> None:
+    """An object without cells, and counts that are all 0, are refused in words."""
+    with pytest.raises(ValueError, match="adata has 0 cells and 40 genes: there is nothing to fit"):
+        fit(cells()[:0].copy())
+    with pytest.raises(ValueError, match="the totals of cells are all 0, or some are negative"):
+        fit(anndata.AnnData(np.zeros((4, 3))), NMF(2), normalize_total=True)
+
+
 def test_layers_and_views() -> None:
     """A layer is fitted in place of X, and part of the cells alone."""
     adata = cells()
@@ -120,7 +153,10 @@ REFUSED = [
     ({"layer": "count"}, ValueError, "no layer 'count': this object has the layers 'counts'"),
     ({"genes": "high"}, ValueError, "adata.var has no column 'high'"),
     ({"genes": np.zeros(40, dtype=bool)}, ValueError, "True or False for each of the 40 genes"),
-    ({"n_top_genes": 41}, ValueError, "n_top_genes=41 is not possible: pass a number from 1 to 40"),
+    ({"n_top_genes": 41}, ValueError, "n_top_genes=41 is not possible: pass a whole number from 1 to 40"),
+    ({"n_top_genes": 2.5}, ValueError, "n_top_genes=2.5 is not possible"),
+    ({"genes": ["gene1", "gene99"]}, ValueError, "no gene 'gene99': did you mean 'gene"),
+    ({"model": 5}, TypeError, "model=5 is not an estimator: pass for example"),
     ({"model": SymNMF(3)}, ValueError, "SymNMF has no components"),
 ]
 

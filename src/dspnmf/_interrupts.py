@@ -49,6 +49,56 @@ def interrupts_postponed() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
+class Deferred:
+    """Whether an interrupt came that waits for a good moment."""
+
+    def __init__(self) -> None:
+        self.waiting = False
+        self._latest: threading.Timer | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Have it wait, but no longer than this."""
+        self.waiting = True
+        self._latest = threading.Timer(seconds, _interrupt_main_thread)
+        self._latest.start()
+
+    def hold(self) -> None:
+        """The moment has come: take as long as it needs."""
+        if self._latest is not None:
+            self._latest.cancel()
+            self._latest.join()
+
+    def arrive(self) -> None:
+        """Let it arrive now, if there is one."""
+        self.hold()
+        if self.waiting:
+            self.waiting = False
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def interrupt_deferred(seconds: float) -> Iterator[Deferred]:
+    """Let a first interrupt wait until it may `arrive`, but at most so many seconds; a second one arrives at once."""
+    deferred, before = Deferred(), signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield deferred
+        return
+
+    def first(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        deferred.wait(seconds)
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield deferred
+    except BaseException:
+        deferred.hold()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    deferred.arrive()
+
+
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
     """Raise KeyboardInterrupt for an interrupt that is lost here otherwise."""

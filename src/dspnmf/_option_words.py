@@ -10,6 +10,7 @@ import re
 import shlex
 
 _BEGIN, _END, _IS = "\ue000", "\ue001", "\ue002"
+_FLAGS = {"True": "True", "False": "False"}  # values that a shell's options have not
 _OPTION = re.compile(f"{_BEGIN}([a-z_]+)(?:{_IS}([^{_END}]*))?{_END}")
 
 
@@ -20,14 +21,18 @@ def option(name: str, value: str | None = None) -> str:
 
 def in_python(message: str) -> str:
     """A message for who calls a function."""
-    return _OPTION.sub(lambda found: found[1] if found[2] is None else f"{found[1]}={found[2]!r}", message)
+    return _OPTION.sub(
+        lambda found: found[1] if found[2] is None else f"{found[1]}={_FLAGS.get(found[2], repr(found[2]))}", message
+    )
 
 
 def in_shell(message: str) -> str:
     """A message for who types a command."""
 
     def words(found: re.Match[str]) -> str:
-        name = f"--{found[1].replace('_', '-')}"
+        name = f"--{'no-' * (found[2] == 'False')}{found[1].replace('_', '-')}"
+        if found[2] in _FLAGS:
+            return name
         return name if found[2] is None else f"{name} {shlex.quote(found[2])}"
 
     return _OPTION.sub(words, message)

@@ -11,9 +11,9 @@ Nothing here imports anndata: whoever has an AnnData object has it already (``pi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def fit(
     model: BaseEstimator | None = None,
     *,
     layer: str | None = None,
-    genes: str | NDArray[np.bool_] | None = None,
+    genes: str | Sequence[str] | NDArray[np.bool_] | None = None,
     n_top_genes: int | None = None,
     normalize_total: bool = False,
     key_added: str = "dspnmf",
@@ -59,8 +59,9 @@ def fit(
         random_state=0)``.
     layer : str, optional
         Which of ``adata.layers`` to take; by default ``adata.X``.
-    genes : str or boolean array of shape (n_vars,), optional
-        Which genes take part: a boolean column of ``adata.var``, such as "highly_variable", or a mask.
+    genes : str, list of str, or boolean array of shape (n_vars,), optional
+        Which genes take part: a boolean column of ``adata.var``, such as "highly_variable", or names of genes, or a
+        mask.
     n_top_genes : int, optional
         Take that many of these genes: those whose variance (after `normalize_total`) is largest compared with that of
         most genes of their mean, ``c mean + d mean^2`` (a negative binomial), with c and d from medians over the genes.
@@ -88,11 +89,15 @@ def fit(
     """
     _check_anndata(adata)
     model = DSPNMF(n_components=10, random_state=0) if model is None else model
+    if not hasattr(model, "fit_transform"):
+        raise TypeError(f"model={model!r} is not an estimator: pass for example dspnmf.DSPNMF(n_components=10).")
     if type(model).__name__ in _WITHOUT_COMPONENTS:
         raise ValueError(f"{type(model).__name__} has no components that genes could weigh in: use DSPNMF or NMF.")
     A, mask = _matrix(adata, layer), _mask(adata, genes)
-    if n_top_genes is not None and not 1 <= n_top_genes <= mask.sum():
-        raise ValueError(f"n_top_genes={n_top_genes!r} is not possible: pass a number from 1 to {mask.sum()}.")
+    if 0 in adata.shape:
+        raise ValueError(f"adata has {adata.n_obs} cells and {adata.n_vars} genes: there is nothing to fit.")
+    if n_top_genes is not None and not (isinstance(n_top_genes, int | np.integer) and 1 <= n_top_genes <= mask.sum()):
+        raise ValueError(f"n_top_genes={n_top_genes!r} is not possible: pass a whole number from 1 to {mask.sum()}.")
     totals = _totals(A, layer) if normalize_total else None
     if n_top_genes is not None:
         mask = _most_variable(A, mask, totals, n_top_genes)
@@ -117,6 +122,35 @@ def fit(
         **_plain({"n_iter": getattr(model, "n_iter_", None), "objective": getattr(model, "objective_", None)}),
     }
     return model
+
+
+class Fitted(NamedTuple):
+    """What a model was fitted on, and its codes."""
+
+    X: Any
+    genes: NDArray[np.str_]
+    codes: Array
+
+
+def fitted(adata: AnnData, model: BaseEstimator) -> Fitted:
+    """What `fit` gave to this model, made again from the object and what `fit` wrote into it."""
+    _check_anndata(adata)
+    components = getattr(model, "components_", np.empty((0, 0)))
+    for key, about in adata.uns.items():
+        if not isinstance(about, Mapping) or not {"genes", "params"} <= about.keys() or key not in adata.varm:
+            continue
+        names = np.asarray(about["genes"], dtype=str)
+        mask = np.isin(np.asarray(adata.var_names, dtype=str), names)
+        if not np.array_equal(np.asarray(adata.varm[key])[mask].T, components):
+            continue
+        given = about["params"]
+        A = _matrix(adata, layer := given.get("layer"))
+        totals = _totals(A, layer) if given["normalize_total"] else None
+        return Fitted(_selected(A, mask, totals), names, np.asarray(adata.obsm[f"X_{key}"]))
+    raise ValueError(
+        f"This {type(model).__name__} was not fitted on adata: fit it with dspnmf.anndata.fit(adata, model), which "
+        "also chooses genes and scales cells."
+    )
 
 
 def top_genes(adata: AnnData, n: int = 10, *, key: str = "dspnmf") -> pd.DataFrame:
@@ -192,7 +226,7 @@ def _matrix(adata: AnnData, layer: str | None) -> Any:
     return A.tocsr() if sparse.issparse(A) else A if type(A).__module__.split(".")[0] == "h5py" else np.asarray(A)
 
 
-def _mask(adata: AnnData, genes: str | NDArray[np.bool_] | None) -> Mask:
+def _mask(adata: AnnData, genes: str | Sequence[str] | NDArray[np.bool_] | None) -> Mask:
     """Which genes take part."""
     if genes is None:
         return np.ones(adata.n_vars, dtype=bool)
@@ -201,12 +235,25 @@ def _mask(adata: AnnData, genes: str | NDArray[np.bool_] | None) -> Mask:
         hint = f"did you mean {close[0]!r}?" if close else f"its columns are {', '.join(adata.var) or 'none'}."
         raise ValueError(f"adata.var has no column {genes!r}: {hint}")
     mask = np.asarray(adata.var[genes] if isinstance(genes, str) else genes)
+    if mask.dtype.kind in "UO" and not isinstance(genes, str) and mask.ndim == 1:
+        return _named(adata, [str(name) for name in mask])
     if mask.shape != (adata.n_vars,) or mask.dtype != bool or not mask.any():
         raise ValueError(
-            f"genes must be True or False for each of the {adata.n_vars} genes, and True for some: got {mask.dtype} of "
-            f"shape {mask.shape} with {np.count_nonzero(mask)} that count."
+            f"genes must be names of genes, or True or False for each of the {adata.n_vars} genes and True for "
+            f"some: got {mask.dtype} of shape {mask.shape} with {np.count_nonzero(mask)} that count."
         )
     return mask
+
+
+def _named(adata: AnnData, names: list[str]) -> Mask:
+    """The genes of these names."""
+    known = np.asarray(adata.var_names, dtype=str)
+    if absent := sorted(set(names) - set(known)):
+        close = get_close_matches(absent[0], known.tolist(), 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"adata.var_names begins with {', '.join(known[:3])}."
+        more = f" (and {len(absent) - 1} more of those you named)" if len(absent) > 1 else ""
+        raise ValueError(f"There is no gene {absent[0]!r}{more}: {hint}")
+    return np.isin(known, names)
 
 
 def _blocks(A: Any, totals: Array | None) -> Iterator[Matrix]:
@@ -230,7 +277,10 @@ def _totals(A: Any, layer: str | None) -> Array:
     """What each cell is divided by: its total, over the median of those that are not 0."""
     totals = np.concatenate([np.asarray(rows.sum(axis=1), dtype=np.float64).ravel() for rows in _blocks(A, None)])
     if not (totals >= 0).all() or not totals.any():
-        raise ValueError(f"normalize_total=True needs counts, but totals of {_called(layer)} are not above 0.")
+        raise ValueError(
+            f"normalize_total=True needs counts: in {_called(layer)} the totals of cells are all 0, or some are "
+            "negative."
+        )
     totals[totals == 0] = 1.0  # an empty cell stays empty
     return np.asarray(totals / np.median(totals))
 

@@ -238,5 +238,5 @@ def test_refused_elsewhere(tmp_path: Path) -> None:
     _, A = holes()
     with pytest.raises(ValueError, match="needs all of X in memory"):
         NMF(K, missing="mask").fit(da.from_array(A))
-    with pytest.raises(ValueError, match="completed cells are not in a checkpoint"):
+    with pytest.raises(ValueError, match="NMF keeps no checkpoint here: cells of X are missing"):
         NMF(K, missing="mask").fit(A, checkpoint_path=tmp_path / "fit.npz")

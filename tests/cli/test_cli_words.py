@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +54,10 @@ def test_messy_files_are_fitted(file: Messy, tmp_path: Path, monkeypatch: pytest
     said = "".join(result.output.splitlines(keepends=True)[:5])
     folder = Path(f"{Path(file.name).stem}-fit")
     assert dspnmf.load(folder / "model.skops").feature_names_in_.tolist() == file.features
-    assert read(folder / "components.csv", index="component").features.tolist() == file.features
+    components = read(folder / "components.csv", index="component").features.tolist()
+    assert [name.rpartition(" [")[0] if name.endswith("]") else name for name in components] == [
+        name.rpartition(" [")[0] if name.endswith("]") else name for name in file.features
+    ]
     assert [words for words in (*file.says, "Read ", "Scaled: ") if words not in result.output] == []
     assert f"{len(file.features)} features: " in said
     assert [name for name in file.left_out if f"'{name}' (" not in said] == []
@@ -84,6 +89,20 @@ def test_columns_are_said(table: Path, tmp_path: Path) -> None:
         "sample_id": "its name is that of an id"
     }
     assert "5 features: sample_id, ph" in run(*words, "--include", "sample_id", "--force").output
+
+
+def test_components_have_their_units(tmp_path: Path) -> None:
+    """Units from a line of the file or from its cells are in components.csv, whose numbers are in these units."""
+    (tmp_path / "x.csv").write_text("plot,a,b\n,cm,mg/L\np,1,20\nq,3,50\nr,4,10\n")
+    words = ("--method", "NMF", "--rank", 2, "--scale", "max", *QUICK, "--out", tmp_path / "out", "--force")
+    run("fit", tmp_path / "x.csv", *words)
+    header = (tmp_path / "out" / "components.csv").read_text().splitlines()[0]
+    assert header == "component,a [cm],b [mg/L]"
+    V, Z = (read(tmp_path / "out" / name).X for name in ("components.csv", "codes.csv"))
+    np.testing.assert_allclose(Z @ V, [[1, 20], [3, 50], [4, 10]], rtol=0.3)
+    (tmp_path / "x.csv").write_text("plot,a,b\np,1 cm,20 $\nq,3 cm,50 $\nr,4 cm,10 $\n")
+    run("fit", tmp_path / "x.csv", *words)
+    assert (tmp_path / "out" / "components.csv").read_text().startswith("component,a [cm],b [$]\n")
 
 
 def test_a_model_knows_its_columns(table: Path, tmp_path: Path) -> None:
@@ -121,11 +140,14 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--set n_components=2 --rank 5", 1, "n_components is given twice, as 5 and with --set n_components=2"),
         ("--set tol=1 --set tol=2", 1, "tol is given twice"),
         ("--seed 1 --set random_state=2", 1, "random_state is given twice"),
-        ("--method GDNMF", 1, "On the command line, y is --label."),
+        ("--method GDNMF", 1, "GDNMF with label_weight=1 needs labels: name their column with --label; GNMF is"),
+        ("--set label_weight=2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
+        ("--label-weight 2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
         ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: it has beta"),
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
         ("--exclude nothing", 1, "Correct --exclude."),
+        ("--checkpoint no/file", 1, "On the command line, checkpoint_path is --checkpoint."),
         ("--label target", 1, "Its columns: 'sample_id', 'ph', 'mass', 'height', 'count', 'cultivar'. Correct --label"),
         (
             "--variable X",
@@ -150,17 +172,26 @@ def test_usage_errors_are_json() -> None:
         assert run(*words, status=2).stdout == ""
 
 
+def test_python_m() -> None:
+    """`python -m dspnmf` is the command `dspnmf`."""
+    words = [sys.executable, "-m", "dspnmf", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"dspnmf {dspnmf.__version__}\n"
+
+
 def test_version_and_help() -> None:
-    """--version is the library's; the list of commands has whole sentences; methods are completed."""
+    """--version is the library's; the list of commands has whole sentences; values are completed."""
     assert run("--version").output == f"dspnmf {dspnmf.__version__}\n"
     for command in ((), ("data",)):
         listed = run(*command, "--help").output.partition("Commands:")[2].strip().splitlines()
         assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
-    completed = CliRunner().invoke(
-        app, [], env={"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": "dspnmf fit x --method G", "COMP_CWORD": "4"},
-        prog_name="dspnmf",
-    )  # fmt: skip
-    assert completed.output.split() == ["GNMF", "GDNMF"] or set(completed.output.split()) == {"GNMF", "GDNMF"}
+    for line, at, values in (
+        ("fit x --method G", 4, {"GNMF", "GDNMF"}),
+        ("fit x --missing m", 4, {"mask"}),
+        ("select x --rule o", 4, {"one-se"}),
+        ("data fetch W", 3, {"Wine"}),
+    ):
+        asked = {"_DSPNMF_COMPLETE": "complete_bash", "COMP_WORDS": f"dspnmf {line}", "COMP_CWORD": str(at)}
+        assert set(CliRunner().invoke(app, [], env=asked, prog_name="dspnmf").output.split()) == values
 
 
 def test_report_replaces_nothing_unasked(table: Path, tmp_path: Path) -> None:
@@ -254,5 +285,9 @@ def test_a_checkpoint_goes_on(table: Path, tmp_path: Path, monkeypatch: pytest.M
     assert held.exists()
     assert "Going on from" in run(*words, "--checkpoint", held, "--out", tmp_path / "out").stderr
     assert not held.exists()
+    with monkeypatch.context() as stopping:
+        stopping.setattr("dspnmf.cli.fit.read", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        said = run(*words, "--checkpoint", held, "--out", tmp_path / "other", status=130).stderr
+    assert said == "dspnmf: interrupted; nothing was written.\n"
     codes = [read(tmp_path / name / "codes.csv", index="sample_id").X for name in ("whole", "out")]
     np.testing.assert_allclose(codes[0], codes[1], rtol=1e-6, atol=1e-9)

@@ -60,6 +60,57 @@ FITS: dict[str, Any] = {
 }
 
 
+def interrupted_at(iteration: int, monkeypatch: pytest.MonkeyPatch, times: int = 1, then: float = 0.0) -> None:
+    """Ctrl-C comes that often in the middle of an iteration, which then takes some seconds more."""
+
+    def log(_: Any, number: int, value: float, *start: int) -> None:
+        if number == iteration:
+            for _again in range(times):
+                signal.raise_signal(signal.SIGINT)
+            time.sleep(then)
+
+    monkeypatch.setattr(base.Factorization, "_log", log)
+
+
+def test_ctrl_c_ends_a_fit_with_its_file(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted long before a file is due, a fit ends after its iteration, and the next one goes on from there."""
+    path, before = tmp_path / "fit.npz", signal.getsignal(signal.SIGINT)
+    expected = FITS["hals"]().fit_transform(wine)
+    interrupted_at(13, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        FITS["hals"]().fit(wine, checkpoint_path=path, checkpoint_every=1e9)
+    assert signal.getsignal(signal.SIGINT) is before
+    done: list[int] = []
+    monkeypatch.setattr(base.Factorization, "_log", lambda _, number, value: done.append(number))
+    Z = FITS["hals"]().fit_transform(wine, checkpoint_path=path)
+    assert done == list(range(14, 31))
+    np.testing.assert_allclose(Z, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("times", "then"), [(2, 0.0), (1, 20.0)], ids=["twice", "long iteration"])
+def test_ctrl_c_is_not_kept_waiting(
+    times: int, then: float, wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C ends the fit at once, and so does one in an iteration that takes long."""
+    monkeypatch.setattr("dspnmf.estimators.checkpoint._PATIENCE", 0.1)
+    interrupted_at(13, monkeypatch, times, then)
+    begin, before = time.monotonic(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        FITS["hals"]().fit(wine, checkpoint_path=tmp_path / "fit.npz", checkpoint_every=1e9)
+    assert time.monotonic() - begin < 10
+    assert not (tmp_path / "fit.npz").exists()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_in_the_last_iteration(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt for which no iteration follows is raised all the same, and nothing is fitted."""
+    interrupted_at(30, monkeypatch)
+    model = FITS["hals"]()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(wine, checkpoint_path=tmp_path / "fit.npz")
+    assert not hasattr(model, "components_")
+
+
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_killed_fit_ends_where_it_would_have(
@@ -362,7 +413,7 @@ def test_rules_that_cannot_be_resumed_say_so(wine: np.ndarray, tmp_path: Path) -
     for model in (SDNMF(2), FRNMF(2, solver="paper")):
         with pytest.raises(
             ValueError,
-            match=f"checkpoint_path=.*is not supported by {type(model).__name__}: its rule cannot be resumed",
+            match=f"{type(model).__name__} keeps no checkpoint here: .* Leave checkpoint_path out",
         ):
             model.fit(wine, checkpoint_path=tmp_path / "fit.npz")
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import dspnmf
-from dspnmf import DSPNMF, DSPNMFCV, NMF, NPE, ONMF, MiniBatchNMF, non_negative_factorization
+from dspnmf import DSPNMF, DSPNMFCV, FRNMF, NMF, NPE, ONMF, SDNMF, MiniBatchNMF, non_negative_factorization
 
 EVERY = [cls for cls in vars(dspnmf).values() if inspect.isclass(cls) and hasattr(cls, "get_params")]
 
@@ -20,12 +20,15 @@ EVERY = [cls for cls in vars(dspnmf).values() if inspect.isclass(cls) and hasatt
     ("cls", "name", "words"),
     [
         (NMF, "max_iterations", "NMF has no parameter 'max_iterations': use max_iter"),
-        (NMF, "regularization", "'regularization': NMF and DSPNMF have the penalties alpha_W"),
+        (NMF, "regularization", "'regularization': NMF, MiniBatchNMF, DSPNMF, .* have the penalties alpha_W"),
         (DSPNMF, "n_topics", "DSPNMF has no parameter 'n_topics': use n_components"),
         (NMF, "alpha", "'alpha': DSPNMF has alpha, the weight of the structure, and penalties are alpha_W and alpha_H"),
         (NMF, "alpha_w", "'alpha_w': use alpha_W"),
         (NMF, "batch_size", "'batch_size': MiniBatchNMF has it"),
-        (ONMF, "alpha_W", "'alpha_W': it has n_components, max_iter"),
+        (ONMF, "alpha_W", "'alpha_W': NMF, .* GDNMF have the penalties alpha_W .codes. and alpha_H"),
+        (SDNMF, "alpha_H", "'alpha_H': NMF, .* GDNMF have the penalties alpha_W"),
+        (FRNMF, "l1_ratio", "'l1_ratio': NMF, .* GDNMF have the penalties alpha_W"),
+        (ONMF, "beta_loss", "'beta_loss': NMF, MiniBatchNMF and DSPNMF have it"),
         (NPE, "rank", "NPE has no parameter 'rank': use n_components"),
         (DSPNMFCV, "seed", "DSPNMFCV has no parameter 'seed': use random_state"),
     ],

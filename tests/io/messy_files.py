@@ -263,10 +263,113 @@ def other_cells() -> list[Messy]:
     ]
 
 
+def other_rows() -> list[Messy]:
+    """Sums and means below a table, remarks, headings of parts of it, and its names again."""
+    rows = [[plot, *row] for plot, row in zip(PLOTS, cells(VALUES), strict=True)]
+    names, end = ["plot", *NAMES], [["", "", "", "", ""]]
+    sums = ["Total", *(number(value) for value in VALUES.sum(axis=0).round(2))]
+    means = ["Mean:", *(number(value) for value in VALUES.mean(axis=0).round(2))]
+    spread = ["SD", *(number(value) for value in VALUES.std(axis=0, ddof=1).round(2))]
+    counted = [[str(3 * row + 4), *cells] for row, (_, *cells) in enumerate(rows)]
+    part = [[f"Field {letter}", "", "", "", ""] for letter in "AB"]
+    remark = [["Source: trial 7", "", "", "", ""], ["n.d. = not determined", "", "", "", ""]]
+
+    def file(name: str, table: Sequence[Sequence[str]], says: str, below: str = "", delimiter: str = ",") -> Messy:
+        return Messy(name, (text(table, delimiter) + below).encode(), NAMES, VALUES, (says,), index="plot")
+
+    return [
+        file("sums.csv", [names, *rows, sums], "not samples: line 14 ('Total')"),
+        file("means.csv", [names, *rows, *end, means, spread], "line 15 ('Mean:'), line 16 ('SD')"),
+        Messy(
+            "sums_of_ids.csv", text([["id", *NAMES], *counted, sums]).encode(), NAMES, VALUES, ("('Total')",), (), "id"
+        ),
+        file("note.csv", [names, *rows], "line 15 ('Source: WHO 2021', a note)", "\nSource: WHO, 2021\n"),
+        file("notes.csv", [names, *rows], "line 15 ('b second', a note)", "a first\nb second\n"),
+        file(
+            "padded_notes.csv", [names, *rows, *end, *remark], "line 16 ('n.d. = not determined', no values)", "", ";"
+        ),
+        file("parts.csv", [names, part[0], *rows[:6], part[1], *rows[6:]], "line 9 ('Field B', no values)", "", ";"),
+        file("names_again.csv", [names, *rows[:5], names, *rows[5:]], "line 7 (the names again)"),
+        file("dos.csv", [names, *rows], "names in line 1", "\x1a"),
+    ]
+
+
+def units_in_cells() -> list[Messy]:
+    """Units, currencies, errors and marks next to numbers, and numbers that stand for missing values."""
+    rows, decimal, X = cells(VALUES), cells(VALUES, comma), holes()
+
+    def file(
+        name: str, body: Sequence[Sequence[str]], says: str, X: np.ndarray = VALUES, delimiter: str = ";"
+    ) -> Messy:
+        table = [["plot", *NAMES], *([plot, *row] for plot, row in zip(PLOTS, body, strict=True))]
+        return Messy(name, text(table, delimiter).encode(), NAMES, X, (says,), index="plot")
+
+    measured = [[f"{a} cm", f"{b} g", f"{c}m/s", d] for a, b, c, d in decimal]
+    money = [[f"€ {a}", f"{b} €", c, f"$\u00a0{d}"] for a, b, c, d in decimal]
+    marked = [[f"{a}*", b, f"{c}**" if row % 3 else c, d] for row, (a, b, c, d) in enumerate(rows)]
+    errors = [[f"{cell} ± 0.1" for cell in row[:2]] + [f"{cell} (0.02)" for cell in row[2:]] for row in rows]
+    codes = [[cell or "-999" for cell in row] for row in cells(X)]
+    many = missing(["k.A.", "not detected", "OVER", "trace", "#####", "n.b."])
+    return [
+        file("units_in_cells.csv", measured, "'cm', 'g', 'm/s' taken off the cells of 'height', 'mass', 'speed'"),
+        file("money.csv", money, "'€', '$' taken off"),
+        file("marks.csv", marked, "errors or marks taken off the cells of 'height', 'speed'", delimiter=","),
+        file("errors_in_cells.csv", errors, "errors or marks taken off", delimiter=","),
+        file("codes.csv", codes, "missing: '-999'", X, ","),
+        file("many_words.csv", many, "'not detected', 'OVER'", X, ","),
+        file("text_formulas.csv", [[f'="{cell}"' for cell in row] for row in decimal], "decimal commas"),
+        file("apostrophes.csv", [[f"'{cell}" for cell in row] for row in rows], "names in line 1", delimiter=","),
+        file(
+            "fortran.tsv",
+            [[f"{float(cell):.6E}".replace("E", "D") for cell in row] for row in rows],
+            "tabs",
+            delimiter="\t",
+        ),
+        file("caret.txt", rows, "separated by '^'", delimiter="^"),
+        file("jcamp.txt", rows, "separated by tabs", delimiter="\t"),
+    ]
+
+
+def axes() -> list[Messy]:
+    """Spectra in columns, series in time, codes with zeros in front, classes as numbers, an empty first column."""
+    rows = cells(VALUES)
+    waves = [str(wave) for wave in range(400, 400 + 10 * N, 10)]
+    falling = [f"{wave:.1f}" for wave in np.linspace(4000, 3000, N)]
+    spectra, named = [[wave, *row] for wave, row in zip(waves, rows, strict=True)], ["S1", "S2", "S3", "S4"]
+    infrared = [[wave, *row] for wave, row in zip(falling, rows, strict=True)]
+    samples = ("samples in columns",)
+    lakhs = np.array([[1234567.0, 1234.0], [987654.0, 12345.0], [100000.0, 2.0]] * 4)
+    indian = {1234567: "12,34,567", 987654: "9,87,654", 100000: "1,00,000", 12345: "12,345", 1234: "1,234", 2: "2"}
+
+    def first(name: str, column: Sequence[str], delimiter: str = ",") -> bytes:
+        return text([[name, *NAMES], *([a, *row] for a, row in zip(column, rows, strict=True))], delimiter).encode()
+
+    dates = [f"202103{row + 1:02d}" for row in range(N)]
+    unnamed = [["", "plot", *NAMES], *(["", plot, *row] for plot, row in zip(PLOTS, rows, strict=True))]
+    grouped = [[f'"{indian[int(cell)]}"' for cell in row] for row in lakhs]
+    return [
+        Messy("instrument.csv", text([["Wavelength (nm)", *named], *spectra]).encode(), waves, VALUES.T, samples),
+        Messy("infrared.txt", text([["cm-1", *named], *infrared], "\t").encode(), falling, VALUES.T, samples),
+        Messy("seconds.csv", first("Time (s)", [f"{row / 2}" for row in range(N)]), NAMES, VALUES, (), (), "Time (s)"),
+        Messy("years.csv", first("Year", [str(row) for row in range(1999, 1999 + N)]), NAMES, VALUES, (), (), "Year"),
+        Messy("compact_dates.csv", first("date", dates), NAMES, VALUES, (), (), "date"),
+        Messy("codes_with_zeros.csv", first("code", [f"{row:05d}" for row in range(N)]), NAMES, VALUES, (), (), "code"),
+        Messy("class.csv", first("class", [str(row % 3) for row in range(N)]), NAMES, VALUES, (), ("class",)),
+        Messy("empty_first.csv", text(unnamed, ";").encode(), NAMES, VALUES, (), (), "plot"),
+        Messy("lakhs.csv", text([["rent", "tax"], *grouped]).encode(), ["rent", "tax"], lakhs, ("separated by ','",)),
+        Messy(
+            "cyrillic.csv", text([["высота", "масса", "скорость", "урожай"], *rows], ";").encode("cp1251"),
+            [name.encode("cp1251").decode("cp1252") for name in ("высота", "масса", "скорость", "урожай")], VALUES,
+            ("if the letters of the names are wrong, give the encoding",),
+        ),
+    ]  # fmt: skip
+
+
 def messy_files() -> list[Messy]:
     """All that are to be read without an option."""
     return [
-        *separators_and_encodings(), *programs_of_r(), *thousands(), *headings(), *other_columns(), *other_cells()
+        *separators_and_encodings(), *programs_of_r(), *thousands(), *headings(), *other_columns(), *other_cells(),
+        *other_rows(), *units_in_cells(), *axes(),
     ]  # fmt: skip
 
 
@@ -278,7 +381,7 @@ def questions() -> list[Question]:
     rows = [[f"{value:.3f}" if value >= 1 else f"{1000 * value:.0f}" for value in row] for row in X]
     asked = np.array([[float(cell) for cell in row] for row in rows])
     grouped = np.array([[float(cell.replace(".", "")) for cell in row] for row in rows])
-    german = missing(["k.A."] * 6)
+    german = missing(["kaputt"] * 6)
     return [
         Question(
             "point.csv",
@@ -286,5 +389,5 @@ def questions() -> list[Question]:
             (("--decimal .", asked), ("--thousands .", grouped)),
             "may be 3.255 or 3255",
         ),
-        Question("word.csv", text([NAMES, *german], ";").encode(), (("--na k.A.", holes()),), "is not a number"),
+        Question("word.csv", text([NAMES, *german], ";").encode(), (("--na kaputt", holes()),), "is not a number"),
     ]

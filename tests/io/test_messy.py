@@ -28,6 +28,16 @@ def test_messy_files(file: Messy, tmp_path: Path) -> None:
     assert not file.index or table.index_name == file.index
 
 
+def test_large_messy_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyArrow reads is the same, rows that are not samples included."""
+    monkeypatch.setattr("dspnmf.io.large_text._WORTHWHILE", 0)
+    for file in messy_files():
+        (tmp_path / file.name).write_bytes(file.content)
+        table = read(tmp_path / file.name)
+        assert table.features.tolist() == file.features, file.name
+        np.testing.assert_allclose(table.X, file.X, rtol=1e-3 if file.name == "exponents.csv" else 1e-12)
+
+
 @pytest.mark.parametrize("file", questions(), ids=lambda file: file.name)
 def test_what_cannot_be_decided_is_asked(file: Question, tmp_path: Path) -> None:
     """The message names options, and each of them reads the file as it says."""
@@ -101,8 +111,14 @@ def test_rows_that_do_not_fit_the_names(tmp_path: Path) -> None:
         ("x", [1, 2, 3], True),
         ("x", [1.5, 2.5, 3.5, 4.5, 5.5, 6.5], True),
         ("x", [3, 1, 4, 5, 9, 2, 6, 8, 7, 10], True),
-        ("wavelength", [400, 401, 402, 403, 404, 405, 406, 407, 408, 409], True),
+        ("wavelength", [400, 401, 402, 430, 440, 450, 499, 500, 501, 502], True),
         ("time (s)", [0, 1, 2, 3, 4, 5], True),
+        ("time (s)", [0, 1, 2, 3, 4, 5, 7, 8, 9.5, 12], False),
+        ("year", [2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008, 2009, 2010], False),
+        ("depth", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5], False),
+        ("depth", [0.5, 1, 1.2, 2, 2.5, 3, 3.5, 4, 4.5, 7], True),
+        ("class", [0, 1, 2, 0, 1, 2], False),
+        ("target", [0.5, 1, 2, 0, 1, 2], True),
         ("count", [1, 5, 9, 10, 20, 30, 31, 44, 50, 51], True),
         ("NO", [40, 12, 31, 9], True),
     ],
@@ -119,6 +135,39 @@ def test_row_numbers_are_no_features(name: str, values: list[float], is_feature:
         assert name in read(tmp_path / file, include=name).features
     if name == "wavelength":
         assert "rises from row to row" in read(tmp_path / "x.csv").assumed[-1]
+
+
+def test_which_way_round(tmp_path: Path) -> None:
+    """Spectra in columns are turned, unless told otherwise; any other table is turned when asked for."""
+    rows = "".join(f"{wave},{wave / 7:.3f},{wave / 9:.3f}\n" for wave in range(400, 520, 10))
+    turned = table(tmp_path, f"Wavenumber,first,second\n{rows}")
+    assert turned.X.shape == (2, 12)
+    assert turned.index.tolist() == ["first", "second"]
+    assert "samples in columns, over the axis 'Wavenumber'" in turned.assumed
+    assert table(tmp_path, f"Wavenumber,first,second\n{rows}", transpose=False).X.shape == (12, 2)
+    assert table(tmp_path, f"Wavenumber,first,second\n{rows}", index="Wavenumber").X.shape == (12, 2)
+    assert table(tmp_path, f"Wavenumber,first,second\n{rows}", include="Wavenumber").X.shape == (12, 3)
+    genes = table(tmp_path, "gene,c1,c2\nA,1,2\nB,3,4\nC,5,6\n", transpose=True)
+    assert (genes.features.tolist(), genes.index.tolist()) == (["A", "B", "C"], ["c1", "c2"])
+    halves = "".join(f"{500 - at / 2},{at % 3},{at % 5}\n" for at in range(12))
+    assert "axis, not a feature" in table(tmp_path, halves).assumed[-1]
+    np.save(tmp_path / "x.npy", np.arange(6.0).reshape(2, 3))
+    assert read(tmp_path / "x.npy", transpose=True).X.tolist() == [[0, 3], [1, 4], [2, 5]]
+    with pytest.raises(ReadError, match="with transpose=True columns are samples"):
+        table(tmp_path, "gene,c1,c2\nA,1,2\nB,3,4\n", transpose=True, label="gene")
+
+
+def test_rows_that_are_samples_stay(tmp_path: Path) -> None:
+    """A sample called Total that is no sum stays, and so does the error where a file is cut off or a row too short."""
+    assert table(tmp_path, "firm,a,b\nShell,1,2\nTotal,3,4\n").X.shape == (2, 2)
+    assert table(tmp_path, "firm,a,b\nShell,1,2\nBP,2,2\nTotal,3,4\n").X.shape == (2, 2)
+    whole = "firm,a,b\nShell,1,2\nEni,1,2\nBP,2,2\n"
+    for cut in (f"{whole}Tot", f"{whole}Eni,2\nTotal,3,4\n"):
+        with pytest.raises(ReadError, match="but the rows above have 3"):
+            table(tmp_path, cut)
+    found = table(tmp_path, "kind,a,b\nx1A,1A,3\ny,2A,4\n")  # names, no amperes
+    assert found.features.tolist() == ["b"]
+    assert table(tmp_path, "a,b\n-999,3\n-1000,4\n").X[0, 0] == -999
 
 
 def test_lines_of_samples_are_known(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_what_is_not_there_or_not_known(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"It begins like a \.npy file: should its name end so"):
         read(tmp_path / "data.mtx")
     np.save(tmp_path / "data.npy", X)
-    with pytest.raises(ReadError, match=r"label='y' means nothing for a \.npy file: it takes no options"):
+    with pytest.raises(ReadError, match=r"label='y' means nothing for a \.npy file: it takes transpose"):
         read(tmp_path / "data.npy", label="y")
     with pytest.raises(ReadError, match="it is not a file, but a pipe or a device"):
         read("/dev/null" if os.name == "posix" else "NUL")

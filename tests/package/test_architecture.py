@@ -44,7 +44,7 @@ LAYERS = (
     {"report"},
     {"workflow"},
     {"cli"},
-    {"__init__"},
+    {"__init__", "__main__"},
 )
 
 

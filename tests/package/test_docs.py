@@ -153,7 +153,7 @@ def called(app: object, words: list[str], shown: str) -> None:
     typer = pytest.importorskip("typer.testing", reason="the command line needs typer (the extra `cli`)")
     result = typer.CliRunner().invoke(app, words[1:])
     assert result.exit_code == 0, f"{' '.join(words)}: {result.output}"
-    assert shown.strip() in ("", result.output.strip())
+    assert shown.strip() in ("", result.stdout.strip())  # progress of a slow machine is not on it
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=page_id)

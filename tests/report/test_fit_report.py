@@ -27,6 +27,7 @@ from dspnmf.report.fit_components import (
     MAX_SIDE,
     bars,
     compared,
+    cosine_tables,
     kind_of,
     maps,
     ordered,
@@ -37,7 +38,7 @@ from dspnmf.report.fit_components import (
 )
 from dspnmf.report.fit_figures import MAX_CATEGORIES, NO_VALUE, column, convergence, neighbours, scatter
 from dspnmf.report.fit_measurements import converged, products
-from dspnmf.report.formatting import percent
+from dspnmf.report.formatting import MISSING, percent
 
 pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
 
@@ -374,7 +375,8 @@ def test_components_are_shown_as_their_features_are(names: list[str], more: dict
         assert chart.series[0].x == tuple(positions(names).at)  # type: ignore[union-attr]
     if kind == "bars":
         ((_, rows), _) = bars(found)
-        order = [names.index(row.name) for row in rows]
+        order = [names.index(row.name.removeprefix("feature ")) for row in rows]
+        assert rows[0].name.startswith("feature ") == (names[0] == "0")  # numbers alone would be read as weights
         assert order == list(np.argsort(-model.components_[ordered(found)[0]], kind="stable"))[: len(order)]
 
 
@@ -390,7 +392,7 @@ def test_baseline_components_are_matched_one_to_one(wined: Wine) -> None:
     other = NMF(3, random_state=0).fit(table.X)
     other.components_ = model.components_[[2, 0, 1]] * [[1], [2], [3]]
     _, (name, matched) = compared(inputs_of(model, table, Z, (other, Z)))
-    assert name == "plain NMF, most alike"
+    assert name == "plain NMF, most similar"
     assert matched == pytest.approx(model.components_)
 
 
@@ -483,7 +485,26 @@ def test_empty_components_are_named(wine: np.ndarray) -> None:
     found = inputs_of(model, table, Z)
     assert ordered(found)[-1] == 1
     assert bars(found)[-1] == ("Component 2, empty", [])
-    assert "Empty: component 2 of 3." in fit_report(model, table, Z)
+    html = fit_report(model, table, Z)
+    assert "Empty: component 2 of 3. No sample uses it;" in html
+    table_of_fit = cosine_tables(found)[0]
+    assert table_of_fit.numbers[-1] == 2
+    assert [cell for row in table_of_fit.cells for cell in row].count((MISSING, -1)) == 5
+    assert table_of_fit.mean.endswith(", with 0 for empty components")
+    Z[:, 2] = 0
+    assert scatter(inputs_of(model, table, Z))["start"] == [3, 0]  # over the number of the sample
+
+
+def test_rises_with_missing_cells_have_a_reason(wine: np.ndarray) -> None:
+    """Where the objective rose because missing cells were estimated again, the page says so."""
+    X = np.where(np.random.default_rng(0).random(wine.shape) < 0.1, np.nan, wine)
+    model = NMF(2, random_state=0, missing="mask", max_iter=5, tol=0)
+    table, Z = named(X), model.fit_transform(X)
+    model.objective_history_[2] = model.objective_history_[1] + 1
+    text = convergence(inputs_of(model, table, Z)).text[0]  # type: ignore[union-attr]
+    assert text.endswith(
+        "It rose in 1 of them. Missing cells are estimated again after every iteration, which can raise it."
+    )
 
 
 def test_recall_of_all_neighbours_is_not_reported() -> None:

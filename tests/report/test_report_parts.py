@@ -117,8 +117,8 @@ def test_numbers_are_written_for_readers() -> None:
     assert [power(v) for v in (0.001, 1.0, 0.0)] == ["10⁻³", "1", "0"]
     percents = ["26", "2.8", "0.0012", "0"]
     assert [percent(v) for v in (0.2571, 0.0284, 0.0000123, 0.0)] == [f"{text}{space}%" for text in percents]
-    assert [percent(v) for v in (0.99992, 0.995, 1.0, -0.02)] == [
-        f"{text}{space}%" for text in ("99.992", "99.5", "100", "\N{MINUS SIGN}2.0")
+    assert [percent(v) for v in (0.99992, 0.9999999, 0.995, 1.0, -0.02)] == [
+        f"{text}{space}%" for text in ("99.992", "> 99.999", "99.5", "100", "\N{MINUS SIGN}2.0")
     ]
     assert [share(v) for v in (0.25712, 0.000814, 1.0)] == ["0.257", "0.00081", "1.000"]
     assert [share(v) for v in (0.99992, 0.999, 0.9996)] == ["0.99992", "0.999", "0.9996"]
@@ -195,3 +195,22 @@ def test_every_style_is_distinct_without_colour() -> None:
     looks = [(shape, i in hollow) for i, shape in enumerate(shapes)]
     assert len(looks) == len(set(looks)) == 12
     assert all(a != b for a, b in pairwise(looks))
+
+
+def test_the_page_says_what_was_run(tmp_path: Path) -> None:
+    """The number of runs behind the means, and the range of alpha, are those of the results, not of the plan."""
+    alphas = sweep([0.3, 0.2, 0.1], [0.5, 0.1, 0.01], [0.1, 0.1, 0.1])
+
+    def words(*repeats: int) -> str:
+        runs = [
+            Run("Wine", "NMF" if rank == 2 else "GNMF", rank, r) for rank, n in enumerate(repeats, 2) for r in range(n)
+        ]
+        found = Results((*alphas.measurements, *(Measurement(run, "svm", 0.5) for run in runs)))
+        write_reproduction(found, tables(found), summary(found), tmp_path / "index.html")
+        return (tmp_path / "index.html").read_text(encoding="utf-8")
+
+    assert "Means of 2 runs;" in words(2, 2)
+    assert "Means of 2 to 3 runs;" in words(2, 3)
+    assert "Means of 1 run;" in words(1)
+    assert "0, and 10⁻³ to 10⁻² times ‖X‖² / ‖XXᵀ‖², rank 9" in words(1)
+    assert "up to" not in words(2, 2).partition("Means of")[2][:20]

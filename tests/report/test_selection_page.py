@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 from browser import PHONE, WIDE, Browser, require_browser
 from dspnmf import DSPNMFCV
 from dspnmf.report import selection_report, write_selection_report
+from dspnmf.report.formatting import amount
 
 require_browser()
 
@@ -32,7 +33,8 @@ def test_all_candidates_are_told(search: Any) -> None:
     """The choice, every candidate with its score, and both figures are on the page; with labels the rank has none."""
     page = selection_report(search)
     assert f"rank {search.n_components_} predicts held-out cells best" in page
-    assert f"alpha {search.alpha_:.4g} was chosen" in page
+    assert f"alpha {amount(search.alpha_)} was chosen" in page
+    assert '<th scope="col">Label weight</th>' not in page  # it is 0 in all of them
     for score in search.cv_results_["mean_test_score"]:
         assert f"<td>{score:.4f}</td>" in page
     assert 'id="ranks"' in page
@@ -71,6 +73,18 @@ def test_candidates_that_cannot_be_told_apart_are_said() -> None:
     assert "DSPNMF(n_components=3, alpha=2, normalize=True, random_state=0).fit(X)" in page
     page = selection_report(made_up([[0.5, 0.52, 0.51], [0.95, 0.92, 0.94]], 1))
     assert "All other candidates differ from it by more than chance" in page
+    page = selection_report(made_up([[0.90, 0.96, 0.93], [0.91, 0.95, 0.93], [0.95, 0.92, 0.94]], 2))
+    assert "None of the other 2 candidates can be told apart from the choice" in page
+
+
+def test_similarities_are_told_apart() -> None:
+    """Where several similarities were tried, the table and the sentence say which is which."""
+    search = made_up([[0.90, 0.96, 0.93], [0.95, 0.92, 0.94]], 1)
+    search.cv_results_["param_similarity"] = np.array(["gram", "diffused"])
+    page = selection_report(search)
+    assert "<td>gram</td>" in page
+    assert "<td>diffused, 8 steps</td>" in page
+    assert "rank 3 with alpha 1, similarity diffused in 8 steps, was chosen" in page
 
 
 @pytest.mark.parametrize("width", [WIDE, PHONE])

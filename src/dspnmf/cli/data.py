@@ -40,7 +40,10 @@ def list_(data_dir: DataDir = None, unverified: Unverified = False) -> None:
 
 @app.command(epilog="Example: dspnmf data fetch COIL20 --data-dir ~/data")
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `dspnmf data list`.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A name from `dspnmf data list`.", autocompletion=lambda: datasets.names()),
+    ],
     data_dir: DataDir = None,
     unverified: Unverified = False,
 ) -> None:

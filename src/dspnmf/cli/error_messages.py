@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
@@ -41,7 +41,7 @@ def errors_as_messages(
     advice: str = "",
     debug: bool = False,
     as_json: bool = False,
-    interrupted: str = "dspnmf: interrupted; nothing was written.",
+    interrupted: str | Callable[[], str] = "dspnmf: interrupted; nothing was written.",
 ) -> Iterator[None]:
     """End the command at errors of these kinds, with one message and status 1; if interrupted, with status 130.
 
@@ -53,7 +53,7 @@ def errors_as_messages(
     except (typer.Exit, typer.BadParameter):
         raise
     except KeyboardInterrupt:
-        typer.echo(interrupted, err=True)
+        typer.echo(interrupted() if callable(interrupted) else interrupted, err=True)
         raise typer.Exit(130) from None
     except kinds as error:
         if debug:

@@ -15,7 +15,7 @@ from dspnmf.cli.error_messages import errors_as_messages, say
 from dspnmf.cli.progress import progress_shown
 from dspnmf.io import read
 from dspnmf.persistence import load
-from dspnmf.report import write_fit_report
+from dspnmf.report import explained, write_fit_report
 from dspnmf.workflow import (
     assumptions,
     described,
@@ -49,9 +49,14 @@ Examples:
   dspnmf report wine --force
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
-_OPTIONS = {"n_components": "--rank", "random_state": "--seed", "y": "--label"} | {
-    name: f"--{name.replace('_', '-')}" for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
-}
+_OPTIONS = (
+    {"n_components": "--rank", "random_state": "--seed", "y": "--label"}
+    | {
+        name: f"--{name.replace('_', '-')}"
+        for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
+    }
+    | {"checkpoint_path": "--checkpoint"}
+)
 _RANK, _SEED = 10, 0
 _INTERRUPTED = "dspnmf: interrupted; nothing was written."
 _EXISTS = "{path} exists already: name another file, or replace it with --force."
@@ -80,6 +85,7 @@ def fit(
         str | None,
         typer.Option(
             help="What to do with empty cells: refuse them (error), or give them no weight in the fit (mask).",
+            autocompletion=lambda: ["error", "mask"],
             show_default="mask, if METHOD can",
         ),
     ] = None,
@@ -118,16 +124,16 @@ def fit(
     Writes codes, components, the model, its numbers and a report into a folder.
     """
     out = Path(f"{data.resolve().name.partition('.')[0]}-fit") if out is None else out
-    stopped = (
-        _INTERRUPTED if checkpoint is None else f"dspnmf: interrupted; the same command goes on from {checkpoint}."
-    )
+
+    def interrupted() -> str:
+        kept = checkpoint is not None and checkpoint.exists()
+        return f"dspnmf: interrupted; the same command goes on from {checkpoint}." if kept else _INTERRUPTED
+
     with errors_as_messages(
-        debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=stopped
+        debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=interrupted
     ):
         check_folder(out, FIT_FILES, force=force)
         label = read_options.get("label", "")
-        if label_weight and not label:
-            raise ValueError("--label-weight needs labels: name their column with --label.")
         given = {
             "n_components": rank,
             "random_state": seed,
@@ -140,6 +146,13 @@ def fit(
         defaults |= {} if label_weight is None else {"label_weight": 0.0}  # not every method has the parameter
         model = model_of(method, {name: v for name, v in given.items() if v is not None}, set_ or (), defaults)
         table = read(data, **read_options)
+        weight = getattr(model, "label_weight", 0)
+        if isinstance(weight, int | float) and weight > 0 and table.labels is None:
+            name, without = type(model).__name__, "; GNMF is the same without labels"
+            raise ValueError(
+                f"{name} with label_weight={weight:g} needs labels: name their column with {option('label')}"
+                f"{without * (name == 'GDNMF')}."
+            )
         own = missing is not None or any(text.partition("=")[0].strip() == "missing" for text in set_ or ())
         masked = 0 if own else mask_missing(table, model)
         if not as_json:
@@ -185,9 +198,10 @@ def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
     else:
         how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
         typer.echo(f"{title}, {facts['iterations']} iterations\nThe fit {how}.")
+    typer.echo(f"It explains {explained(facts)}.".replace("\N{NO-BREAK SPACE}", " "))
     for name in ("reconstruction_error", "structure_error"):
         if facts[name] is not None:
-            plain = f" (plain NMF {facts['baseline'][name]:.4f})" if facts["baseline"] else ""
+            plain = f" (plain NMF: {facts['baseline'][name]:.4f})" if facts["baseline"] else ""
             typer.echo(f"{name.replace('_', ' ').capitalize()}: {facts[name]:.4f}{plain}")
 
 

@@ -46,7 +46,10 @@ def select(
     ] = 5,
     rule: Annotated[
         str,
-        typer.Option(help="Which candidate is chosen: the best, or the simplest within one standard error (one-se)."),
+        typer.Option(
+            help="Which candidate is chosen: the best, or the simplest within one standard error (one-se).",
+            autocompletion=lambda: ["best", "one-se"],
+        ),
     ] = "best",
     scale: shared.Scale = None,
     seed: shared.Seed = 0,

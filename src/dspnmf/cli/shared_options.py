@@ -61,7 +61,8 @@ def _read_options(
     include: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name of a feature that looks like row numbers or an id; may be given several times.",
+            help="Name of a feature that looks like row numbers, an id, a label, an axis or the time; may be given "
+            "several times.",
             show_default=False,
         ),
     ] = None,
@@ -82,6 +83,14 @@ def _read_options(
             help="Word for a missing value, in addition to NA, n.d., <LOD, - and others; may be given several times."
         ),
     ] = None,
+    transpose: Annotated[
+        bool | None,
+        typer.Option(
+            "--transpose/--no-transpose",
+            help="Whether samples are in columns, as instruments write spectra.",
+            show_default="detected",
+        ),
+    ] = None,
 ) -> dict[str, Any]:
     """Keyword arguments of `dspnmf.io.read`: the options that were given."""
     delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
@@ -97,6 +106,7 @@ def _read_options(
         "thousands": thousands,
         "encoding": encoding,
         "skip_rows": skip_rows,
+        "transpose": transpose,
     }
     return {name: value for name, value in options.items() if value is not None}
 

@@ -127,7 +127,8 @@ class Factorization(
             Start for ``init="custom"``.
         checkpoint_path : path, optional
             File the fit's state is written to. A fit that was killed goes on from there when it is called again with
-            the same arguments. The file is removed when the fit is done, and one of another fit is refused.
+            the same arguments; one that is interrupted (Ctrl-C) writes the file first. The file is removed when the
+            fit is done, and one of another fit is refused.
             With several starts (`n_init`), one then descends after the other.
         checkpoint_every : float, default=60.0
             Seconds between two writes; 0: after every iteration.
@@ -189,13 +190,13 @@ class Factorization(
         problem = self.problem(data.of_ordinary_size(scale), y, scale)
         update = self._update(problem)
         if problem.rows.completes:
-            keeper.refuse(self, "its completed cells are not in a checkpoint: fill X first")
+            keeper.refuse(self, "cells of X are missing, and their estimates would not be in it")
         if not update.resumable:
-            keeper.refuse(self, "its rule cannot be resumed")
+            keeper.refuse(self, "the state of its rule would not be in it")
         keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
         root = self._init_callback_context(max_subtasks=int(getattr(reach, "descents", getattr(self, "n_init", 1))))
         root.call_on_fit_task_begin(estimator=self, X=X)
-        with team():
+        with team(), keeper.interrupts_saved():
             best = reach(self, problem, root) if reach else self._best_run(X, problem, given, root, keeper)
             run = self._settle(problem, best)
             attributes, rows, codes = self._finished(problem, run)

@@ -5,7 +5,8 @@ numbers, the best run so far, V' of the other runs, and what says which fit it b
 the rows of X with fixed random weights. It is complete at every moment, because a new one is written next to it and
 then takes its place. A fit called again with the same arguments goes on where the file was written, and ends where it
 would have ended undisturbed. A file of another fit, or one that is damaged, is refused and left alone: everything in it
-is checked before it is used. A file that cannot be written does not end the fit.
+is checked before it is used. A file that cannot be written does not end the fit. Ctrl-C waits for the end of the
+iteration, for `_PATIENCE` seconds at most, so that the file has it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import os
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,9 +28,10 @@ import numpy as np
 from scipy import sparse
 
 from dspnmf._atomic_files import complete, part_of, write_array
+from dspnmf._interrupts import Deferred, interrupt_deferred
 from dspnmf._typing import Array, ArrayLike, Codes
 from dspnmf._untrusted_files import ANY_SIGN, FLOATS, ROUNDED_SUMS, StoredArchive, generator_faults
-from dspnmf._validation import FLAG, number, users_frame
+from dspnmf._validation import FLAG, ParameterError, number, users_frame
 from dspnmf.backends.file_slabs import path_of
 from dspnmf.backends.protocol import Backend, Rows
 from dspnmf.backends.row_model import GROUP, RandomCodes
@@ -37,6 +40,7 @@ from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
+_PATIENCE = 1.5  # seconds that Ctrl-C waits for the end of an iteration
 _UNLIKE = ("verbose", "forget_factor")  # parameters that do not change a fit
 
 
@@ -84,6 +88,7 @@ class Checkpoint:
         self._every = every
         self._last = time.monotonic()
         self._warned = False
+        self._interrupt = Deferred()
         self._identity: dict[str, Any] = {}
         self._fingerprint: Array = np.empty((0, 0))
         self._memory: Mapping[str, float] = {}
@@ -120,7 +125,9 @@ class Checkpoint:
         """An error where a fit that cannot be resumed is given a path."""
         if self.path is not None:
             name = type(estimator).__name__
-            raise ValueError(f"checkpoint_path={str(self.path)!r} is not supported by {name}: {why}.")
+            raise ParameterError(
+                f"{name} keeps no checkpoint here: {why}. Leave checkpoint_path out.", "checkpoint_path"
+            )
 
     def load(self, rows: Rows) -> Point | None:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
@@ -200,11 +207,28 @@ class Checkpoint:
         return Point(start, here.state, here.history, memory, generator, earlier)
 
     def save(self, rows: Rows, point: Point) -> None:
-        """Write the file, if it is time to; where that fails, again when it is time the next time."""
-        if self.path is None or time.monotonic() - self._last < self._every:
+        """Write the file, if it is time to; where that fails, again when it is time the next time.
+
+        If an interrupt waits for it, it is time, and the fit ends here.
+        """
+        interrupted = self._interrupt.waiting
+        if self.path is None or not (interrupted or time.monotonic() - self._last >= self._every):
             return
+        if interrupted:
+            self._interrupt.hold()
         self._attempt(partial(self._write, self.path, rows, point))
         self._last = time.monotonic()
+        if interrupted:
+            self._interrupt.arrive()
+
+    @contextmanager
+    def interrupts_saved(self) -> Iterator[None]:
+        """Have an interrupt wait for the end of the iteration and for the file; a second one does not wait."""
+        if self.path is None:
+            yield
+            return
+        with interrupt_deferred(_PATIENCE) as self._interrupt:
+            yield
 
     def _write(self, path: Path, rows: Rows, point: Point) -> None:
         kind, keys, *rest = point.generator
@@ -295,7 +319,7 @@ def in_a_folder(name: str, path: str | Path | None) -> Path | None:
         raise TypeError(f"{name}={path!r} is not allowed: it must be the path of a file, or None.")
     path = Path(path).absolute()
     if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.")
+        raise ParameterError(f"{name}={str(path)!r} is not allowed: it must name a file in a folder that exists.", name)
     return path
 
 

@@ -23,7 +23,7 @@ class GDNMF(GNMF):
     label_weight : float, default=1.0
         Weight of the labels.
     n_components, beta, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, \
-inner_iter, random_state, verbose
+inner_iter, alpha_W, alpha_H, l1_ratio, random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
     Attributes

@@ -20,7 +20,9 @@ class GNMF(GraphFactorization):
     """Graph-regularised NMF: minimises ``||X - UV||^2 + beta tr(U'LU)``, L the Laplacian of a neighbour graph.
 
     Components have unit length, as the reference asks. Without that the graph term could be had for nothing, by
-    shrinking codes and growing components, and the objective would have no minimum but that of plain NMF.
+    shrinking codes and growing components, and the objective would have no minimum but that of plain NMF. With
+    penalties, which know how large both are, codes and components stay as they were found, and L counts with codes as
+    they are at unit length.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ class GNMF(GraphFactorization):
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper": ``U <- U (XV' + beta A U) / (UVV' + beta Deg U)``, then V; as published it leaves the length of the
         components free until the end, so this objective may rise. "auto" is "newton-cg".
+    alpha_W, alpha_H, l1_ratio
+        Penalties on codes and components, as in `DSPNMF`; with ``beta=0`` this is `NMF` with them.
     n_components, init, n_init, max_iter, tol, inner_iter, random_state, verbose
         As in `DSPNMF`.
 

@@ -8,6 +8,8 @@ from dataclasses import fields
 from typing import Any, Self
 
 _RENAMED = {  # what other libraries call it -> its name here
+    "alpha_h": "alpha_H",
+    "alpha_w": "alpha_W",
     "epochs": "max_iter",
     "k": "n_components",
     "lambda_": "lam",
@@ -22,12 +24,19 @@ _RENAMED = {  # what other libraries call it -> its name here
     "seed": "random_state",
     "tolerance": "tol",
 }
-_PENALTIES = "NMF and DSPNMF have the penalties alpha_W (codes) and alpha_H (components), 0 for none, and l1_ratio"
+_PENALTIES = (
+    "NMF, MiniBatchNMF, DSPNMF, GNMF, NSNMF, NPNMF, SPNMF and GDNMF have the penalties alpha_W (codes) and alpha_H "
+    "(components), 0 for none, and l1_ratio"
+)
 _NO_STEP = "steps are exact, so there is no step size to choose"
 _ADVICE = {  # what nothing here has the place of -> what to do
+    "alpha_h": _PENALTIES,
+    "alpha_w": _PENALTIES,
+    "l1_ratio": _PENALTIES,
     "alpha": "DSPNMF has alpha, the weight of the structure, and penalties are alpha_W and alpha_H",
     "batch_size": "MiniBatchNMF has it, and partial_fit takes batches of any size",
     "beta": "NMF and DSPNMF have beta_loss",
+    "beta_loss": "NMF, MiniBatchNMF and DSPNMF have it",
     "eta": _NO_STEP,
     "gamma": _PENALTIES,
     "l1_reg": _PENALTIES,

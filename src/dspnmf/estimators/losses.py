@@ -22,7 +22,6 @@ from dspnmf.backends.protocol import Capability, Data, DivergenceRows, Rows
 from dspnmf.backends.row_model import DivergenceModel
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.penalties import Penalized
 from dspnmf.estimators.transform_state import DivergenceState, TransformState
@@ -39,7 +38,7 @@ BETA_LOSS = either(one_of(*LOSSES), _NUMBER)
 
 
 @dataclass(eq=False, repr=False)
-class WithLosses(Penalized, ComponentFactorization):
+class WithLosses(Penalized):
     """A factorization whose reconstruction may be measured by a beta divergence."""
 
     beta_loss: str | float = parameter("frobenius", BETA_LOSS)

@@ -105,7 +105,7 @@ class MiniBatchNMF(NMF):
         reach: Reach | None = None,
     ) -> Array:  # fmt: skip
         """The first batch, the others, and the codes of all rows."""
-        keeper.refuse(self, "the sums of its batches are not in a checkpoint")
+        keeper.refuse(self, "the sums of its batches would not be in it")
         data = backend.check(self, X, reset=True)
         n, size = data.shape[0], int(self.batch_size)
         if size >= n or reach is not None:

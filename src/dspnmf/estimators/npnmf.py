@@ -34,6 +34,8 @@ class NPNMF(GraphFactorization):
         Weights R of your own (rows of any sign). New rows have no ties in it, so `transform` needs "knn".
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper": multiplicative, M = (I - R)'(I - R) split by sign. "auto" is "newton-cg".
+    alpha_W, alpha_H, l1_ratio
+        Penalties on codes and components, as in `GNMF`.
     n_components, init, n_init, max_iter, tol, inner_iter, random_state, verbose
         As in `DSPNMF`.
 

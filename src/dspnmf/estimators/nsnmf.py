@@ -16,22 +16,22 @@ from dspnmf.backends.protocol import Capability, Data
 from dspnmf.backends.row_model import Operator, Ties
 from dspnmf.estimators.base import INIT, INNER_ITER, Problem
 from dspnmf.estimators.checkpoint import Run
-from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.graph_factorization import GRAPH_SOLVER
 from dspnmf.estimators.parameters import parameter
+from dspnmf.estimators.penalties import Penalized
 from dspnmf.estimators.structure_weight import ALPHA, structure_weight
-from dspnmf.objective.objective import Objective, Term
+from dspnmf.objective.objective import Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GraphSimilarity, Reconstruction, Ridge
 from dspnmf.solvers import multiplicative
 
 
 @dataclass(eq=False, repr=False)
-class NSNMF(ComponentFactorization):
+class NSNMF(Penalized):
     """Neighbourhood-structured NMF: a spanning-tree similarity and the features at once.
 
     Minimises ``alpha ||A - UU'||^2 + reconstruction_weight ||X - UV||^2 + gamma (||U||^2 + ||V||^2)``, A the
-    similarity of neighbours in a minimum spanning tree.
+    similarity of neighbours in a minimum spanning tree, and penalties.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class NSNMF(ComponentFactorization):
         Weight of the ridge on both factors (the paper's gamma).
     graph : "tree" or matrix of shape (n_samples, n_samples), default="tree"
         Similarity A. New rows have no similarities to one of your own, so `transform` needs "tree".
+    alpha_W, alpha_H, l1_ratio
+        Penalties on codes and components, as in `DSPNMF`: L1 for sparse ones, next to the ridge of `gamma`.
     solver : {"auto", "newton-cg", "hals", "paper"}, default="auto"
         "paper" is the multiplicative rule of this objective; "auto" is "newton-cg".
     n_components, init, n_init, max_iter, tol, inner_iter, normalize, random_state, verbose
@@ -87,28 +89,28 @@ class NSNMF(ComponentFactorization):
     _capability: ClassVar[Capability | None] = "graphs"
 
     def problem(self, data: Data, y: ArrayLike, scale: float) -> Problem:
-        """Reconstruction with a ridge on V, structure, and a ridge on U."""
+        """Reconstruction with a ridge on V, structure, a ridge on U, and penalties."""
         X = data.on_host()
         if isinstance(self.graph, str):
             A = graphs.spanning_tree(X)
             edge_length = mean_edge_length(X, A)
         else:
             A, edge_length = graphs.check_graph(self.graph, data.shape[0], name="graph"), None
+        data = self.with_penalized_sums(data, scale)
         rows = data.rows(self.n_components, scale, [Operator(A, np.zeros(data.shape[0]))])
-        ridge = float(self.gamma) / float(self.reconstruction_weight)
+        of_user = float(self.reconstruction_weight)
+        own = Reconstruction(data.norm2(scale), data.block(), ridge=float(self.gamma) / of_user)
+        penalties = self.solver_penalties(*data.shape, 1.0, scale, scale * scale)
         terms: dict[str, Term] = {
-            "reconstruction": Reconstruction(data.norm2(scale), ridge=ridge),
+            "reconstruction": penalties.of_components(own, of_user),
             "structure": GraphSimilarity(float(A.power(2).sum())),
             "ridge": Ridge(),
         }
-        reconstruction = float(self.reconstruction_weight) * scale * scale
+        reconstruction = of_user * scale * scale
         alpha = structure_weight(self.alpha, 1.0, terms, {"reconstruction": reconstruction})
-        weights = np.array([reconstruction, alpha, self.gamma], dtype=np.float64)
-        scaled = dict(zip(terms, map(float, weights / weights.max()), strict=True))
-        unit = float(weights.max())
-        return Problem(
-            data, rows, Objective(terms, scaled), unit, 1.0, details={"edge_length": edge_length, "alpha": alpha}
-        )
+        weights = {"reconstruction": reconstruction, "structure": alpha, "ridge": float(self.gamma)}
+        objective, unit = penalties.objective({name: (term, weights[name]) for name, term in terms.items()}, data)
+        return Problem(data, rows, objective, unit, 1.0, details={"edge_length": edge_length, "alpha": alpha})
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         reconstruction = problem.objective.terms["reconstruction"]

@@ -290,11 +290,6 @@ class BatchLearner(WithLosses):
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         return s, most
 
-    def augmented(self, data: Data) -> Data:
-        """With what penalties ask for."""
-        state = self._transform_state
-        return self.with_penalized_sums(data, state.scale, state.parameters)
-
     @property
     def _similar(self) -> str:
         """The block whose similarities are preserved."""

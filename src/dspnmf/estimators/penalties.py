@@ -18,6 +18,7 @@ import numpy as np
 
 from dspnmf._validation import Allowed, either, number, one_of
 from dspnmf.backends.protocol import Data
+from dspnmf.estimators.component_factorization import ComponentFactorization
 from dspnmf.estimators.parameters import parameter
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.terms import Lasso, Reconstruction, Ridge
@@ -47,9 +48,14 @@ class Penalties(NamedTuple):
             components_l2=self.components_l2 / code / code,
         )
 
-    def of_components(self, term: Reconstruction) -> Reconstruction:
-        """A reconstruction with the penalties on its components."""
-        return replace(term, ridge=self.components_l2, lasso=self.components_l1)
+    def of_components(self, term: Reconstruction, weight: float = 1.0) -> Reconstruction:
+        """A reconstruction with the penalties on its components, next to a ridge of its own; `weight`: the user's."""
+        return replace(term, ridge=term.ridge + self.components_l2 / weight, lasso=self.components_l1 / weight)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return max(self) > 0
 
     def objective(self, weighted: Mapping[str, tuple[Term, float]], data: Data) -> tuple[Objective, float]:
         """Terms with their weights and the penalties on codes, the largest weight 1; and what that was.
@@ -67,8 +73,8 @@ class Penalties(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Penalized:
-    """The parameters `alpha_W`, `alpha_H` and `l1_ratio` of a factorization."""
+class Penalized(ComponentFactorization):
+    """A factorization with penalties: `alpha_W`, `alpha_H` and `l1_ratio`."""
 
     alpha_W: float = parameter(0.0, number(0))  # noqa: N815 - scikit-learn's names
     alpha_H: float | str = parameter("same", either(one_of("same"), number(0)))  # noqa: N815
@@ -82,6 +88,11 @@ class Penalized:
     def with_penalized_sums(self, data: Data, scale: float, parameters: Mapping[str, Any] | None = None) -> Data:
         """Data whose sums hold all that penalties ask for; `parameters` of a fit, if they are not the present ones."""
         return data.with_ones(scale) if self.sums_are_penalized(parameters or vars(self)) else data
+
+    def augmented(self, data: Data) -> Data:
+        """With what penalties of the fit ask of rows for `transform`."""
+        state = self._transform_state
+        return self.with_penalized_sums(data, state.scale, state.parameters)
 
     def penalties(self, n_samples: float, n_features: int) -> Penalties:
         """Their weights next to ``||X - UV||^2``, in the user's unit."""

@@ -14,7 +14,6 @@ from dspnmf.backends.row_model import Operator
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.gnmf import GNMF
 from dspnmf.estimators.parameters import parameter
-from dspnmf.objective.objective import Objective
 from dspnmf.objective.terms import Reconstruction
 
 
@@ -37,7 +36,7 @@ class SPNMF(GNMF):
     n_distant : int, default=5
         Every row is repelled by so many of its farthest rows.
     n_components, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \
-random_state, verbose
+alpha_W, alpha_H, l1_ratio, random_state, verbose
         As in `GNMF`; "paper" is the multiplicative rule of this objective.
 
     Attributes
@@ -72,7 +71,10 @@ random_state, verbose
         operator, beta = self._operator(data)
         distant = graphs.farthest(data.on_host(), self.n_distant)
         far, repulsion = Operator(-distant, np.zeros(data.shape[0])), float(self.repulsion)
+        data = self.with_penalized_sums(data, scale)
         rows = data.rows(self.n_components, scale, [operator, far])
         smooth = {j: weight for j, weight in ((0, beta), (1, repulsion)) if weight > 0}
-        term = Reconstruction(data.norm2(scale), overlap=float(self.overlap), smooth=smooth)
-        return Problem(data, rows, Objective({"reconstruction": term}, {"reconstruction": 1.0}), scale * scale, scale)
+        penalties = self.solver_penalties(*data.shape, scale, scale)
+        own = Reconstruction(data.norm2(scale), data.block(), overlap=float(self.overlap), smooth=smooth)
+        objective, largest = penalties.objective({"reconstruction": (penalties.of_components(own), 1.0)}, data)
+        return Problem(data, rows, objective, largest * scale * scale, scale, details={"penalties": penalties})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dspnmf._option_words import option
 from dspnmf.io.errors import plain, quoted, refused, some
-from dspnmf.io.row_numbers import may_be_axis, names_rows
+from dspnmf.io.row_numbers import AXIS, LABEL, is_axis, may_be_axis, names_rows
 from dspnmf.io.table import Options, Table
 
 _WIDE = 2**26  # bytes an array of texts may have when all are as wide as the widest
@@ -119,10 +119,12 @@ def table_of_columns(
     features: Sequence[int],
     others: Mapping[int, NDArray[Any]],
     roles: Roles,
+    written: Callable[[int], Sequence[str] | None] = lambda column: None,
 ) -> Table:
     """A table of `X`, whose columns are the `features` of the file, by position, and of the `others`.
 
-    Row numbers and ids, and columns without any value, are not features.
+    Row numbers, ids, labels and columns without any value are not features. `written` gives the cells of a column of
+    numbers where they are more than the numbers.
     """
     if not len(X):
         raise refused(path, "it has names but no rows below them. Check how it was made.")
@@ -131,26 +133,34 @@ def table_of_columns(
         what = f"{option('include')} names the column {quoted(known[column])}, which is not a column of numbers."
         raise refused(path, f"{what} Leave it out of {option('include')}, or correct the column.")
     why = {column: "excluded" if column in roles.excluded else "text" for column in others}
-    index = roles.index
-    if index is None and 0 in others and 0 not in roles.others:
-        first = others[0].tolist()  # it is the index if it is text that names every row, each differently
-        if len(set(first)) == len(first) and all(isinstance(name, str) and name.strip() for name in first):
-            index = 0
+    reasons = _reasons(names, X, features, roles)
+    empty = {features[at] for at, reason in enumerate(reasons) if reason == _NO_VALUE}
+    index, first = roles.index, min(set(range(len(names))) - empty, default=0)
+    if index is None and first in others and first not in roles.others:
+        cells = others[first].tolist()  # it is the index if it is text that names every row, each differently
+        if len(set(cells)) == len(cells) and all(isinstance(name, str) and name.strip() for name in cells):
+            index = first
     kept = list[int]()
-    for at, reason in enumerate(_reasons(names, X, features, roles)):
+    for at, reason in enumerate(reasons):
         column, values = features[at], X[:, at]
         if not reason:
             kept.append(at)
         elif names[column] or reason != _NO_VALUE:  # else a delimiter ended every line
             others[column], why[column] = whole(values), reason
-            if index is None and reason != _NO_VALUE and len(np.unique(values)) == len(values):
+            if index is None and reason not in (_NO_VALUE, LABEL) and len(np.unique(values)) == len(values):
                 index = column
+                if (cells := written(column)) is not None:
+                    others[column] = texts(cells)
     assumed = tuple(
         f"{quoted(known[features[at]])} is a feature although it rises from row to row (if it is an axis, name it as "
         "the index)"
         for at in kept[:1]
         if may_be_axis(names[features[at]], X[:, at])
     )
+    if index is not None and not names[index] and why.get(index) == AXIS:
+        assumed += (
+            "the first column is an axis, not a feature (if its other columns are samples, transpose the table)",
+        )
     if len(kept) < len(features):
         X, features = np.ascontiguousarray(X[:, kept]), [features[at] for at in kept]
     if not features:
@@ -174,6 +184,8 @@ def _reasons(names: Sequence[str], X: NDArray[Any], features: Sequence[int], rol
     for at, column in enumerate(features):
         known = column in roles.included or empty[at]
         found.append("" if known else names_rows(names[column], X[:, at], first=first))
+        if first and not known and not found[-1] and roles.index is None:
+            found[-1] = is_axis(names[column], X[:, at])
         first &= bool(found[-1]) or empty[at]
     alone = all(reason or nothing for reason, nothing in zip(found, empty, strict=True))
     return [_NO_VALUE if nothing else "" if alone else why for why, nothing in zip(found, empty, strict=True)]

@@ -30,9 +30,10 @@ def read_large(
         return None
     names = [str(column) for column in range(width)]
     types = dict.fromkeys(names, pyarrow.string()) | {str(column): pyarrow.float64() for column in numeric}
-    words = [*MISSING, *(word.upper() for word in MISSING), *(word.capitalize() for word in MISSING), *_MIXED]
+    known = MISSING | form.missing
+    words = [*known, *(word.upper() for word in known), *(word.capitalize() for word in known), *_MIXED]
     convert = {
-        "null_values": [*dict.fromkeys(words), *form.missing],
+        "null_values": [*dict.fromkeys(words)],
         "strings_can_be_null": False,
         "decimal_point": form.decimal,
     }

@@ -25,12 +25,30 @@ from dspnmf.io.text_file import Row
 
 _WORDS = (  # for missing values, in small letters; the last two are dashes
     "na n/a #n/a #na n.a. n.a nan -nan null nil none missing ? . - -- --- * n.d. n.d nd n/d bdl bld udl lod loq n.q. "
-    "nq #div/0! #value! #ref! #num! #name? #null! \u2013 \u2014"
+    "nq b.d. b.d.l. b.l.d. k.a. n.b. n.m. trace traces over overflow ovrflw overrange saturated nodata unknown "
+    "#div/0! #value! #ref! #num! #name? #null! \u2013 \u2014"
 )
-MISSING = frozenset(("", *_WORDS.split()))
-_LIMIT = re.compile(r"[<>≤≥]=?\s*(?:[a-z]*\s?(?:lod|loq|dl|ql|limit)|[0-9][0-9.,]*)")  # <LOD, < 0.05
-_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE)
-_MARKED = re.compile(r"[+-]?[0-9.,][0-9., ']*(?:[eE][+-]?[0-9]+)?")
+_PHRASES = (
+    "no data",
+    "not detected",
+    "not determined",
+    "not measured",
+    "not available",
+    "not applicable",
+    "k. a.",
+    "n. d.",
+)
+MISSING = frozenset(("", *_WORDS.split(), *_PHRASES))
+_LIMIT = re.compile(  # <LOD, < 0.05, and what spreadsheets write where a column is too narrow
+    r"[<>≤≥]=?\s*(?:[a-z]*\s?(?:lod|loq|dl|ql|limit)|[0-9][0-9.,]*)|#{2,}"
+)
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]*\.[0-9]+[dD][+-]?[0-9]+|inf|infinity)",
+    re.IGNORECASE,
+)
+_WRAPPED = re.compile(r'="(.*)"|\'(.*)')  # as spreadsheets keep numbers from being changed
+_LOSS = re.compile(r"\(([0-9.,]+)\)")  # a negative number, as accountants write it
+_MARKED = re.compile(r"[+-]?[0-9.,][0-9., ']*(?:[eEdD][+-]?[0-9]+)?")
 _BLANKS = str.maketrans("\u00a0\u202f\u2009\u2019\u2212", "   '-")  # as spreadsheets separate thousands; and the minus
 _PLAIN = str.maketrans("123456789", "1" * 9)
 _BELOW_THOUSAND = 3  # digits
@@ -39,7 +57,7 @@ _LONG = 60  # letters of a cell that are looked at
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A decimal mark, what separates thousands ("": nothing), and words of this file for missing values."""
+    """A decimal mark, what separates thousands ("": nothing), and words for missing values in small letters."""
 
     decimal: str = "."
     thousands: str = ""
@@ -59,25 +77,21 @@ class NumberFormat:
 
     def is_missing(self, cell: str) -> bool:
         """Whether a cell is empty, or says that its value is missing or beyond what could be measured."""
-        text = cell.strip()
-        return not text or text.lower() in MISSING or text in self.missing or bool(_LIMIT.fullmatch(text.lower()))
+        text = cell.strip().lower()
+        return not text or text in MISSING or text in self.missing or bool(_LIMIT.fullmatch(text))
 
     def number(self, cell: str) -> float | None:
         """The number in a cell, NaN if it is missing, None if it is text."""
-        text = cell.strip()
-        if self.is_missing(text):
+        if self.is_missing(cell):
             return math.nan
-        if not text.isascii():
-            text = text.translate(_BLANKS)
-        if text.endswith("%"):
-            text = text[:-1].rstrip()
+        text = _bare(cell)
         if self.thousands and self.thousands in text:
             if not _grouped(self.decimal, self.thousands).fullmatch(text):
                 return None
             text = text.replace(self.thousands, "")
         if self.decimal == ",":
             text = "" if "." in text or text.endswith(",") else text.replace(",", ".", 1)
-        return float(text) if _NUMBER.fullmatch(text) else None
+        return float(text.replace("d", "e").replace("D", "e")) if _NUMBER.fullmatch(text) else None
 
     def numbers(self, cells: Sequence[str]) -> list[float | None]:
         """The same for a row, quickly where nothing is special in it."""
@@ -90,7 +104,7 @@ class NumberFormat:
         return [self.number(cell) for cell in cells]
 
     def _quick(self, cell: str) -> float:
-        return math.nan if cell in self.missing else float(cell)
+        return math.nan if cell.strip().lower() in self.missing else float(cell)
 
     def is_number(self, cell: str) -> bool:
         """Whether a cell is a number."""
@@ -123,7 +137,20 @@ _UNCLEAR = {  # what a mark before three digits may mean
 def _grouped(decimal: str, thousands: str) -> re.Pattern[str]:
     """Numbers with thousands in groups of three."""
     group, rest = re.escape(thousands), re.escape(decimal)
-    return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+(?:{rest}[0-9]*)?")
+    more = rf"(?:{group}[0-9]{{2,3}})*" if thousands == "," else rf"(?:{group}[0-9]{{3}})*"  # 12,34,567 in India
+    return re.compile(rf"[+-]?[1-9][0-9]{{0,2}}{more}{group}[0-9]{{3}}(?:{rest}[0-9]*)?")
+
+
+def _bare(cell: str) -> str:
+    """A cell without what programs write around a number."""
+    text = cell.strip()
+    if text[:1] in ("=", "'", "(", "\u2019"):
+        if wrapped := _WRAPPED.fullmatch(text):
+            text = (wrapped[1] or wrapped[2] or "").strip()
+        text = _LOSS.sub(r"-\1", text)
+    if not text.isascii():
+        text = text.translate(_BLANKS)
+    return text[:-1].rstrip() if text.endswith("%") else text
 
 
 def could_be_number(cell: str) -> bool:
@@ -133,7 +160,7 @@ def could_be_number(cell: str) -> bool:
 
 def _shape(cell: str) -> str:
     """A cell with all digits but zeros alike: cells of one shape are written by the same formats."""
-    return cell.strip().translate(_BLANKS).removesuffix("%").rstrip().translate(_PLAIN)[:_LONG]
+    return _bare(cell).translate(_PLAIN)[:_LONG]
 
 
 @lru_cache(maxsize=2**14)

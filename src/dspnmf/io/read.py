@@ -17,6 +17,7 @@ from dspnmf.io.errors import ReadError, plain, quoted, refused
 from dspnmf.io.h5ad import read_h5ad
 from dspnmf.io.images import SUFFIXES as IMAGES
 from dspnmf.io.images import read_images
+from dspnmf.io.orientation import oriented
 from dspnmf.io.parquet import read_parquet
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text import read_text
@@ -31,11 +32,11 @@ class _Format(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-_NAMED = ("variable", "label")  # options of formats with named arrays
-_COLUMNS = ("label", "index", "exclude", "include")
+_NAMED = ("variable", "label", "transpose")  # options of formats with named arrays
+_COLUMNS = ("label", "index", "exclude", "include", "transpose")
 _TEXT_OPTIONS = (*_COLUMNS, "delimiter", "header", "decimal", "thousands", "encoding", "skip_rows", "na")
 _TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
-_MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"))
+_MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"), ("transpose",))
 _ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
 _CELLS = _Format("a folder of counts of cells (matrix.mtx)", (), read_cells)
 _IMAGES = _Format("a folder of images", (), read_images, ("label",))
@@ -43,7 +44,7 @@ _FORMATS = (
     _TEXT,
     _MTX,
     _Format("a Parquet file", (".parquet", ".pq"), read_parquet, _COLUMNS),
-    _Format("a .npy file", (".npy",), read_npy),
+    _Format("a .npy file", (".npy",), read_npy, ("transpose",)),
     _Format("a .npz file", (".npz",), partial(read_in_child, kind="npz"), _NAMED),
     _Format("a .mat file", (".mat",), read_mat, _NAMED),
     _Format("a .h5ad file", (".h5ad",), read_h5ad, _NAMED),
@@ -79,6 +80,7 @@ def read(
     encoding: str | None = None,
     skip_rows: int | None = None,
     na: Sequence[str] = (),
+    transpose: bool | None = None,
 ) -> Table:
     r"""Read a file of data into a table of numbers with names.
 
@@ -112,8 +114,8 @@ def read(
     exclude : sequence of str
         Columns that are not features, although they may have numbers; they are kept in ``columns``.
     include : sequence of str
-        Columns of numbers that are features, although they look like row numbers or ids, which are left out by default
-        (``table.left_out`` says why).
+        Columns of numbers that are features, although they look like row numbers, ids, labels, an axis or the time,
+        which are left out by default (``table.left_out`` says why).
     decimal : {".", ","}, optional
         The decimal mark of a text file. By default the one that most cells are written with.
     thousands : {".", ",", " ", "'", "none"}, optional
@@ -126,6 +128,9 @@ def read(
         Lines above the table of a text file. By default lines that are shorter than the rows below them, and comments.
     na : sequence of str
         More words for missing values in a text file.
+    transpose : bool, optional
+        Whether samples are in columns. By default they are in rows, unless the first column is the axis of spectra,
+        such as a wavelength, as files of instruments have it.
 
     Returns
     -------
@@ -159,7 +164,19 @@ def read(
         (given,) if isinstance(given, str) else tuple(given) for given in (exclude, include, na)
     )
     options = Options(
-        label, index, delimiter, header, variable, excluded, included, decimal, thousands, encoding, skip_rows, missing
+        label,
+        index,
+        delimiter,
+        header,
+        variable,
+        excluded,
+        included,
+        decimal,
+        thousands,
+        encoding,
+        skip_rows,
+        missing,
+        transpose,
     )
     try:
         form = _format(path)
@@ -170,7 +187,7 @@ def read(
                 raise refused(path, f"{shown} means nothing for {form.name}: {known}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries say of damaged files is in the error, or does not matter
-            return form.read(path, options)
+            return oriented(path, form.read(path, options), options)
     except ReadError as error:
         hint = _other_format(path)
         if not hint:

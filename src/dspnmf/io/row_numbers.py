@@ -1,4 +1,4 @@
-"""Columns of numbers that name the rows instead of measuring something: row numbers, ids, keys."""
+"""Columns of numbers that name the rows instead of measuring something: row numbers, ids, keys, labels."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ _QUANTITIES = (  # that rise from row to row, and are measured or set all the sa
     "temp pressure voltage current concentration conc mass weight count counts volume speed power size area total sum "
     "price income population"
 )
+_LABELS = frozenset(("class", "classes", "label", "labels", "target", "targets", "classlabel"))
+_CLASSES = 20  # values of a column that may be labels, at most
+LABEL = "its name is that of a label"
+_SPECTRA = (  # what the axis of a spectrum, a chromatogram or a diffractogram is called
+    "wavelength wavelengths wavenumber wavenumbers lambda wl nm cm mz raman shift energy ev kev frequency freq hz mhz "
+    "ppm theta twotheta channel band retention rt"
+)
+_SERIES = "time times timestamp date datetime year years day days elapsed datum zeit"
+_PLACES = "depth height distance position altitude elevation"
+_STEADY = 3.0  # ratio of the largest step of an axis to its smallest
+_EQUAL = 1.01  # the same for a column without a name, or of places
+AXIS = "an axis: it rises or falls in regular steps"
+SERIES = "a time that rises from row to row"
 _FIRST, _ANYWHERE = 5, 10  # rows from which numbers alone tell, in the first column of numbers and in the others
 _BEGIN = 1000  # values that are looked at before all others
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|#")
@@ -31,17 +44,54 @@ def names_rows(name: str, values: NDArray[np.float64], *, first: bool) -> str:
     words = [word.lower() for word in _WORDS.findall(name)]
     if words and (words[-1] in _IDS or "".join(words) in _IDS):
         return "its name is that of an id"
+    if (
+        "".join(words) in _LABELS
+        and len(found := np.unique(values)) <= min(_CLASSES, len(values) // 2)
+        and len(found) > 1
+    ):
+        return LABEL
     if words and words[0] in _NAMES.split() and len(np.unique(values)) == len(values):
         return "whole numbers, each once, under a name of row numbers"
     if not ((np.diff(values[:_BEGIN]) > 0).all() and (np.diff(values) > 0).all()):
         return ""
     if words and words[-1] in _COUNTERS:
         return "whole numbers that rise, under a name of row numbers"
-    if set(_QUANTITIES.split()) & set(words):
+    if _has_word(name, _QUANTITIES):
         return ""
     if values[-1] - values[0] == len(values) - 1 >= (_FIRST if first else _ANYWHERE) - 1:
         return "it counts the rows"
     return "whole numbers that rise from row to row" if first and len(values) >= _ANYWHERE else ""
+
+
+def is_axis(name: str, values: NDArray[np.float64]) -> str:
+    """Why the first column of numbers is the axis or the time of the others; "" where it is not."""
+    if len(values) < _ANYWHERE or not np.isfinite(values[:_BEGIN]).all() or not np.isfinite(values).all():
+        return ""
+    steps = np.diff(values)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        return ""
+    ratio = float(np.abs(steps).max() / np.abs(steps).min())
+    if _has_word(name, _SERIES) and values[-1] > values[0]:
+        return SERIES
+    if _has_word(name, _SPECTRA) and ratio <= _STEADY:
+        return AXIS
+    return AXIS if ratio <= _EQUAL and (not name or _has_word(name, _PLACES)) else ""
+
+
+def is_axis_of_spectra(name: str, index: NDArray[np.str_]) -> bool:
+    """Whether the names of rows are numbers along the axis of spectra."""
+    if not _has_word(name, _SPECTRA) or len(index) < _ANYWHERE:
+        return False
+    try:
+        values = np.array([float(text) for text in index])
+    except ValueError:
+        return False
+    return is_axis(name, values) == AXIS
+
+
+def _has_word(name: str, words: str) -> bool:
+    """Whether one of the words of a name is among others."""
+    return not {word.lower() for word in _WORDS.findall(name)}.isdisjoint(words.split())
 
 
 def _are_whole(values: NDArray[np.float64]) -> bool:
@@ -50,5 +100,4 @@ def _are_whole(values: NDArray[np.float64]) -> bool:
 
 def may_be_axis(name: str, values: NDArray[np.float64]) -> bool:
     """Whether a quantity rises from row to row, as an axis does, and time in a series."""
-    words = {word.lower() for word in _WORDS.findall(name)}
-    return bool(set(_QUANTITIES.split()) & words) and len(values) >= _ANYWHERE and bool((np.diff(values) > 0).all())
+    return _has_word(name, _QUANTITIES) and len(values) >= _ANYWHERE and bool((np.diff(values) > 0).all())

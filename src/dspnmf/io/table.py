@@ -93,3 +93,4 @@ class Options:
     encoding: str | None = None
     skip_rows: int | None = None
     na: tuple[str, ...] = ()
+    transpose: bool | None = None

@@ -10,23 +10,27 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from math import nan
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dspnmf._option_words import option
+from dspnmf.io.cell_units import take_out_codes, without_units
 from dspnmf.io.columns import Roles, roles_of, table_of_columns, texts
 from dspnmf.io.errors import plain, quoted, refused, some
 from dspnmf.io.large_text import read_large
 from dspnmf.io.number_format import NumberFormat, Tally, allowed_formats
+from dspnmf.io.other_rows import in_words, samples, statistics_at_end
 from dspnmf.io.table import Options, Table
-from dspnmf.io.text_file import TextFile
-from dspnmf.io.text_layout import WORDS, Layout, find_layout, is_comment
+from dspnmf.io.text_file import Row, TextFile
+from dspnmf.io.text_layout import WORDS, Layout, find_layout
 
 _LOOKED_THROUGH = 20_000  # rows, for the words that stand for missing values
 _SHOWN = 6  # of them
@@ -42,6 +46,12 @@ class _Reading:
     roles: Roles
     form: NumberFormat
     numeric: list[int]
+    known: Mapping[int, str]  # lines that are not samples, and why
+    doubt: str = ""  # about its numbers
+
+    def rows(self, left: dict[int, str] | None = None) -> Iterator[Row]:
+        """Rows that may be samples; the lines of others come into `left`."""
+        return _samples(self.file, self.layout, self.known, {} if left is None else left)
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class _Content:
     others: dict[int, list[str]]
     lines: NDArray[np.intp] | None = None
     wrong: frozenset[int] = frozenset()  # numeric columns in which there is text
-    comments: int = 0  # lines
+    left: Mapping[int, str] = field(default_factory=dict)  # lines that are not samples, and why
 
 
 def read_text(path: Path, options: Options) -> Table:
@@ -61,30 +71,60 @@ def read_text(path: Path, options: Options) -> Table:
     layout = find_layout(file, options, allowed)
     known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
     roles = roles_of(path, known, options)
-    if layout.unnamed_index and roles.index is None and 0 not in roles.others:
+    unnamed = layout.unnamed_index and any(cells[0].strip() for _, cells in layout.rows if cells)
+    if unnamed and roles.index is None and 0 not in roles.others:
         roles = replace(roles, index=0)
-    words = frozenset(word.strip() for word in options.na)
-    reading, doubt = _reading(file, layout, roles, allowed, words)
-    content = _content(reading)
-    if content.wrong:
-        again, doubt = _reading(file, layout, roles, allowed, words, whole=True)
-        if again.form != reading.form or again.numeric != reading.numeric:
-            reading, content = again, _content(again)
-    if content.wrong:
-        reading = replace(reading, numeric=[column for column in reading.numeric if column not in content.wrong])
-        content = _content(reading)
+    words = frozenset(word.strip().lower() for word in options.na)
+    find = partial(_read, file, layout, roles, allowed, words)
+    reading, content = find()
+    if ends := statistics_at_end(content.X, content.others):
+        lines = _content(reading, large=False).lines if content.lines is None else content.lines
+        assert lines is not None  # only of large files, which were read quickly
+        reading, content = find({int(lines[row]): quoted(name) for row, name in ends.items()})
+    reading, content, units = _without_units(reading, content)
     _check_mixed(reading, content.others)
+    codes = take_out_codes(content.X)
     columns = {
         column: texts(cells) if column == roles.index else reading.form.tidy(cells)
         for column, cells in content.others.items()
     }
-    table = table_of_columns(path, layout.names, content.X, reading.numeric, columns, roles)
+    table = table_of_columns(
+        path, layout.names, content.X, reading.numeric, columns, roles, written=partial(_as_written, reading)
+    )
     return replace(
         table,
-        assumed=(*_assumed(reading, content, doubt, options), *table.assumed),
-        units=_units(table, layout),
+        assumed=(*_assumed(reading, content, options, units, codes), *table.assumed),
+        units=_units(table, layout, units),
         lines=content.lines,
     )
+
+
+def _read(
+    file: TextFile,
+    layout: Layout,
+    roles: Roles,
+    allowed: Sequence[NumberFormat],
+    words: frozenset[str],
+    known: Mapping[int, str] = MappingProxyType({}),
+) -> tuple[_Reading, _Content]:
+    """How a file is read, and what is in it, without the lines that are `known` to be no samples."""
+    find = partial(_reading, file, layout, roles, allowed, words, known)
+    reading = find()
+    content = _content(reading, large=not known)
+    if content.wrong:
+        again = find(whole=True)
+        if again.form != reading.form or again.numeric != reading.numeric:
+            reading, content = again, _content(again, large=not known)
+    if content.wrong:
+        reading = replace(reading, numeric=[column for column in reading.numeric if column not in content.wrong])
+        content = _content(reading, large=not known)
+    return reading, content
+
+
+def _samples(file: TextFile, layout: Layout, known: Mapping[int, str], left: dict[int, str]) -> Iterator[Row]:
+    """Rows of a file that may be samples."""
+    rows = file.rows(layout.delimiter, layout.skip)
+    return samples(rows, layout.names, known, complete=file.ends_with_a_line, left=left)
 
 
 def _reading(
@@ -93,52 +133,75 @@ def _reading(
     roles: Roles,
     allowed: Sequence[NumberFormat],
     words: frozenset[str],
+    known: Mapping[int, str],
     *,
     whole: bool = False,
-) -> tuple[_Reading, str]:
-    """How to read a file by its first rows, or by the `whole` of it; and what about its numbers was in doubt."""
+) -> _Reading:
+    """How to read a file by its first rows, or by the `whole` of it."""
+    first = list(samples(layout.rows, layout.names, known, complete=True, left={}))
     tally = Tally()
-    for row in layout.rows:
+    for row in first:
         tally.add(row)
     if whole or tally.is_unclear(allowed):
         tally = Tally()
-        for row in file.rows(layout.delimiter, layout.skip):
+        for row in _samples(file, layout, known, {}):
             tally.add(row)
     form, doubt = tally.decided(file.path, allowed, layout.delimiter)
     form = replace(form, missing=words)
     numeric = set(range(len(layout.names))) - roles.others
-    for _, cells in layout.rows:
+    for _, cells in first:
         numeric -= {column for column in numeric if column < len(cells) and form.number(cells[column]) is None}
-    return _Reading(file, layout, roles, form, sorted(numeric)), doubt
+    return _Reading(file, layout, roles, form, sorted(numeric), known, doubt)
 
 
-def _content(reading: _Reading) -> _Content:
-    """All rows."""
+def _content(reading: _Reading, *, large: bool = True) -> _Content:
+    """All rows; those of `large` files quickly, where that can be."""
     file, layout, form, numeric = reading.file, reading.layout, reading.form, reading.numeric
-    width = len(layout.names)
-    large = read_large(file, layout.delimiter, form, layout.skip, width, numeric)
-    if large is not None:
-        return _Content(*large)
+    width, left = len(layout.names), dict[int, str]()
+    found = read_large(file, layout.delimiter, form, layout.skip, width, numeric) if large else None
+    if found is not None:
+        return _Content(*found)
     others: dict[int, list[str]] = {column: [] for column in sorted(set(range(width)) - set(numeric))}
-    values, lines, wrong, comments = array("d"), array("q"), set[int](), 0
-    for line, row in file.rows(layout.delimiter, layout.skip):
+    values, lines, wrong = array("d"), array("q"), set[int]()
+    for line, row in reading.rows(left):
         if len(row) != width:
-            if is_comment(row, width):
-                comments += 1
-                continue
             raise refused(file.path, _unlike(line, len(row), width, layout.delimiter))
-        found = form.numbers([row[column] for column in numeric] if others else row)
+        numbers = form.numbers([row[column] for column in numeric] if others else row)
         try:
-            values.extend(found)  # type: ignore[arg-type]
+            values.extend(numbers)  # type: ignore[arg-type]
         except TypeError:  # a text
-            wrong |= {column for column, value in zip(numeric, found, strict=True) if value is None}
+            wrong |= {column for column, value in zip(numeric, numbers, strict=True) if value is None}
             del values[len(lines) * len(numeric) :]
             values.extend([nan] * len(numeric))
         for column, kept in others.items():
             kept.append(row[column])
         lines.append(line)
     X = np.frombuffer(values, dtype=np.float64).reshape(len(lines), len(numeric))
-    return _Content(X, others, np.frombuffer(lines, dtype=np.int64), frozenset(wrong), comments)
+    return _Content(X, others, np.frombuffer(lines, dtype=np.int64), frozenset(wrong), left)
+
+
+def _without_units(reading: _Reading, content: _Content) -> tuple[_Reading, _Content, dict[int, str]]:
+    """Columns of numbers with a unit in every cell as columns of numbers; their units."""
+    found = {
+        column: measured
+        for column, cells in content.others.items()
+        if column not in reading.roles.others and (measured := without_units(cells, reading.form)) is not None
+    }
+    if not found:
+        return reading, content, {}
+    numeric = sorted([*reading.numeric, *found])
+    columns = {column: content.X[:, at] for at, column in enumerate(reading.numeric)}
+    columns |= {column: np.array(values) for column, (values, _) in found.items()}
+    others = {column: cells for column, cells in content.others.items() if column not in found}
+    X = np.column_stack([columns[column] for column in numeric])
+    units = {column: unit for column, (_, unit) in found.items()}
+    return replace(reading, numeric=numeric), replace(content, X=X, others=others), units
+
+
+def _as_written(reading: _Reading, column: int) -> list[str] | None:
+    """The cells of a column of whole numbers where they are more than these: 007, or 1.0; None where they are not."""
+    plain = all(cells[column].strip() == str(int(float(cells[column]))) for _, cells in reading.layout.rows[:1])
+    return None if plain else [cells[column].strip() for _, cells in reading.rows()]
 
 
 def _unlike(line: int, cells: int, width: int, delimiter: str) -> str:
@@ -163,8 +226,7 @@ def _check_mixed(reading: _Reading, others: dict[int, list[str]]) -> None:
         return
     names = [layout.names[column] or f"x{column}" for column in mixed]
     column, (row, right, given) = next(iter(mixed.items()))
-    rows = (row for row in reading.file.rows(layout.delimiter, layout.skip) if len(row[1]) == len(layout.names))
-    line, cells = next(islice(rows, row, None))
+    line, cells = next(islice(reading.rows(), row, None))
     more = f" There are more in {some(names[1:])}." if len(names) > 1 else ""
     raise refused(
         reading.file.path,
@@ -174,39 +236,55 @@ def _check_mixed(reading: _Reading, others: dict[int, list[str]]) -> None:
     )
 
 
-def _units(table: Table, layout: Layout) -> tuple[str, ...]:
-    """The units of the features that the table has."""
-    if not layout.units:
+def _units(table: Table, layout: Layout, found: Mapping[int, str]) -> tuple[str, ...]:
+    """The units of the features that the table has: from a line of the file, or from the cells."""
+    if not layout.units and not any(found.values()):
         return ()
-    units = dict(zip(layout.names, layout.units, strict=False))
+    units = dict(zip(layout.names, layout.units, strict=False)) | {layout.names[at]: unit for at, unit in found.items()}
     return tuple(units.get(str(name), "") for name in table.features)
 
 
-def _assumed(reading: _Reading, content: _Content, doubt: str, options: Options) -> tuple[str, ...]:
+def _assumed(
+    reading: _Reading, content: _Content, options: Options, units: Mapping[int, str], codes: Sequence[str]
+) -> tuple[str, ...]:
     """What was assumed of the file, in words."""
     encoding = reading.file.encoding
     found = [f"{_ENCODINGS.get(encoding, encoding.upper())} text"] * (
         options.encoding is None and not reading.file.is_utf8
     )
+    if found and encoding == "cp1252" and _looks_odd("".join(reading.layout.names)):
+        found = ["Windows-1252 text (if the letters of the names are wrong, give the encoding)"]
     found += reading.layout.assumed
-    found += [words for words in (reading.form.words(), doubt) if words]
-    found += [f"{content.comments} comment{'s' * (content.comments > 1)} left out"] * bool(content.comments)
+    found += [words for words in (reading.form.words(), reading.doubt) if words]
+    found += in_words(content.left)
     if any(cell.rstrip().endswith("%") for _, cells in reading.layout.rows for cell in cells):
         found.append("percent signs left out")
+    if units:
+        names = [quoted(reading.layout.names[at] or f"x{at}") for at in units]
+        shown = list(dict.fromkeys(quoted(unit) for unit in units.values() if unit))
+        taken = ", ".join(shown[:_SHOWN]) + ", ..." * (len(shown) > _SHOWN) if shown else "errors or marks"
+        found.append(f"{taken} taken off the cells of {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}")
     gaps = np.isnan(content.X)
-    if words := _missing_words(reading, np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0))):
-        found.append(f"missing: {words}")
+    words = _missing_words(reading, np.flatnonzero(gaps.any(axis=0) & ~gaps.all(axis=0)))
+    words += [quoted(code) for code in codes]
+    if words:
+        found.append(f"missing: {', '.join(words[:_SHOWN])}{', ...' * (len(words) > _SHOWN)}")
     return tuple(found)
 
 
-def _missing_words(reading: _Reading, gaps: NDArray[np.intp]) -> str:
+def _looks_odd(names: str) -> bool:
+    """Whether half of the letters are none of English, as where an encoding is wrong."""
+    letters = [letter for letter in names if letter.isalpha() or not letter.isascii()]
+    return 2 * sum(not letter.isascii() for letter in letters) >= max(len(letters), 1)
+
+
+def _missing_words(reading: _Reading, gaps: NDArray[np.intp]) -> list[str]:
     """What stands for missing values in the columns of numbers that have some."""
     if not gaps.size:
-        return ""
+        return []
     columns = [reading.numeric[at] for at in gaps]
     seen: dict[str, None] = {}
-    for _, cells in islice(reading.file.rows(reading.layout.delimiter, reading.layout.skip), _LOOKED_THROUGH):
+    for _, cells in islice(reading.rows(), _LOOKED_THROUGH):
         if len(cells) == len(reading.layout.names):
             seen |= dict.fromkeys(cells[at].strip() for at in columns if reading.form.is_missing(cells[at]))
-    words = [quoted(word) if word else "empty cells" for word in seen]
-    return ", ".join(words[:_SHOWN]) + ", ..." * (len(words) > _SHOWN)
+    return [quoted(word) if word else "empty cells" for word in seen]

@@ -29,7 +29,10 @@ _MARKS = (  # the longer one first: the mark of UTF-32 begins like that of UTF-1
 )
 _PIECE = 2**22
 _SIGNIFICANT = 0.3  # share of zero bytes at even or odd places that makes a text UTF-16
-_OTHERS = f"{option('encoding', 'mac_roman')} or {option('encoding', 'cp437')}"
+_OTHERS = (
+    f"{option('encoding', 'mac_roman')} or {option('encoding', 'cp437')} for old Mac or DOS programs, "
+    f"{option('encoding', 'shift_jis')} for Japanese, {option('encoding', 'gb18030')} for Chinese"
+)
 
 
 class TextFile:
@@ -51,11 +54,20 @@ class TextFile:
         """Whether its bytes are UTF-8, with or without a byte order mark."""
         return self.encoding in ("utf-8", "utf-8-sig")
 
+    @property
+    def ends_with_a_line(self) -> bool:
+        """Whether its last line has an end, as in a file that is not cut off."""
+        with self.open() as file:
+            file.seek(-min(self.size, 4), 2)
+            return file.read().strip(b"\0\x1a")[-1:] in (b"\n", b"\r")
+
     def lines(self, skip: int = 0) -> Iterator[str]:
         """Its lines, with their ends, without the first `skip`."""
         with io.TextIOWrapper(self.open(), self.encoding, newline="") as text:
             try:
                 for number, line in enumerate(text, start=1):
+                    if "\x1a" in line and not line.strip("\x1a\r\n"):
+                        return  # the end of files of old DOS programs
                     if "\0" in line:
                         raise refused(self.path, f"line {number} has a zero byte: it is not text. Check its type.")
                     if number > skip:
@@ -136,7 +148,7 @@ class TextFile:
                 for _ in io.TextIOWrapper(file, "cp1252", newline=""):
                     pass
         except UnicodeError:
-            fix = f"Save it as UTF-8, or name its encoding, for files of old Mac or DOS programs {_OTHERS}."
+            fix = f"Save it as UTF-8, or name its encoding: {_OTHERS}."
             raise refused(self.path, f"{what}, nor Windows-1252. {fix}") from None
 
 

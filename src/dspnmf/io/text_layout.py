@@ -15,12 +15,14 @@ from math import nan
 from pathlib import Path
 
 from dspnmf._option_words import option
+from dspnmf.io.cell_units import is_measured
 from dspnmf.io.errors import quoted, refused
 from dspnmf.io.number_format import USUAL, NumberFormat, Tally, could_be_number
+from dspnmf.io.other_rows import is_comment
 from dspnmf.io.table import Options
 from dspnmf.io.text_file import Row, TextFile
 
-_DELIMITERS = ("\t", ";", "|", ",", " ")  # the first that fits wins a tie
+_DELIMITERS = ("\t", ";", "|", ",", " ", "^", "~")  # the first that fits wins a tie
 _LINES, _LETTERS = 200, 2**21  # that are looked at for the delimiter
 _ROWS, _CELLS = 200, 100_000  # and for all else
 _TRIED = 20_000  # cells that are tried as numbers, for each delimiter
@@ -95,7 +97,7 @@ def _described(path: Path, delimiter: str, head: list[Row], top: list[Row], rows
         shifted = not trailing
     names, units = names[:width], units[:width]
     where = [line for line, _ in top if line]
-    assumed = [f"cells separated by {WORDS.get(delimiter, quoted(delimiter))}"]
+    assumed = [f"cells separated by {WORDS.get(delimiter, quoted(delimiter))}"] * (width > 1)
     assumed += [f"{len(head)} line{'s' * (len(head) > 1)} above the table left out"] * bool(head)
     if not top:
         assumed.append("no names of columns")
@@ -122,18 +124,13 @@ def _comments(file: TextFile, skip: int) -> tuple[int, str, str | None]:
     comment, given = "", None
     for count, line in enumerate(file.lines(skip), start=skip):
         text = line.strip()
-        if text.startswith(_COMMENTS) and text[1:2] not in _DELIMITERS[:-1]:
+        if text.startswith(_COMMENTS) and text[1:2] not in _DELIMITERS[:4]:
             comment = text.lstrip("#%!/").strip(" ")
         elif text.lower().startswith("sep=") and len(text) <= 5 and count == 0:
             given = text[4:] or "\t"
         elif text:
             return count, comment, given
     raise refused(file.path, "it has no rows: it is empty, or all of it is comments. Check how it was made.")
-
-
-def is_comment(cells: list[str], width: int) -> bool:
-    """Whether a row among those of a table is a comment."""
-    return len(cells) != width and cells[0].startswith("#")
 
 
 def _cells(comment: str, delimiter: str) -> list[str]:
@@ -156,7 +153,10 @@ def _delimiter(file: TextFile, skip: int, given: str | None) -> str:
         left -= len(line)
         if left < 0:
             break
-    return max(_DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
+    fits = {delimiter: _fit(lines, delimiter) for delimiter in _DELIMITERS}
+    if fits["\t"][-1] == 1.0:
+        del fits[" "]  # the blanks are within cells
+    return max(fits, key=lambda delimiter: fits[delimiter])
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[float, ...]:
@@ -176,7 +176,7 @@ def _fit(lines: list[str], delimiter: str) -> tuple[float, ...]:
     same = sum(len(row) == width for row in rows) / len(rows)
     cells = [cell for row in rows[1:] or rows for cell in row][:_TRIED]
     filled = [cell for cell in cells if not USUAL.is_missing(cell)]
-    found = sum(map(could_be_number, filled)) / max(len(filled), 1)
+    found = sum(could_be_number(cell) or is_measured(cell) for cell in filled) / max(len(filled), 1)
     return (1.0, round(same * found, 2), float(same == 1.0 and delimiter != " "), same)
 
 

@@ -6,7 +6,7 @@ Nothing here depends on the order in which runs ended, nor on how long they took
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,6 +86,22 @@ class Results:
     def ranks(self, name: str, method: str, dataset: str) -> list[Point]:
         """A measurement of the tables over the rank."""
         return _points(name, self._runs("tables", dataset, method), "rank")
+
+    def repeats(self) -> set[int]:
+        """How many runs there are of a method at a rank on a data set, in the tables; different numbers once."""
+        counts = Counter(
+            (run.dataset, run.method, run.rank)
+            for (experiment, _, _), runs in self._values.items()
+            for run in runs
+            if experiment == "tables" and run.rank
+        )
+        return set(counts.values())
+
+    def settings(self, experiment: str) -> list[float]:
+        """The values of lambda or alpha (`experiment`) that were run, the smallest first."""
+        return sorted(
+            {run.setting for (name, _, _), runs in self._values.items() if name == experiment for run in runs}
+        )
 
     def sweep(self, experiment: str, name: str, method: str, dataset: str) -> list[Point]:
         """A measurement over lambda or alpha (`experiment`)."""

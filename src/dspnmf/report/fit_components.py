@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from dspnmf import metrics
 from dspnmf.report.charts import Axis, Chart, Figure, Series, View
 from dspnmf.report.fit_measurements import Fit, FitInputs, FloatArray
-from dspnmf.report.formatting import capital, cut, percent
+from dspnmf.report.formatting import MISSING, capital, cut, percent
 from dspnmf.stability import match
 
 MAX_DRAWN = 40  # components; the scatter plot has all
@@ -30,10 +30,12 @@ MAX_SIDE = 400  # pixels; of larger grids neighbours are averaged
 # From nothing to the largest number, evenly in lightness; the blues of the page.
 _STOPS = ((7, 18, 31), (0, 61, 112), (20, 120, 180), (110, 185, 235), (240, 248, 255))
 ORDER = (
-    "The component that explains most of X comes first. Next to its number, which is that of its column in the codes, "
-    "is its share of the squares of X."
+    "Each component has the number of its column in the codes, and the share of the squares of X that it explains. The "
+    "one that explains most comes first."
 )
+UNIT = "A weight times a code is in the unit of X."
 _LARGEST_TABLE = 40  # components whose cosines are written as numbers; more are a picture
+_UNNAMED = "feature (number)"  # the axis of features that are only numbered
 _NUMBERED = re.compile(r"^(?P<before>\D*?)[ _.:-]?(?P<number>\d+(?:\.\d+)?)(?P<after>\D*)$")
 
 
@@ -144,7 +146,7 @@ def compared(inputs: FitInputs) -> list[tuple[str, FloatArray]]:
     matched = baseline.V[match(V, baseline.V)[0]]
     lengths, others = (np.linalg.norm(A, axis=1, keepdims=True) for A in (V, matched))
     matched = matched * lengths / np.where(others > 0, others, 1)
-    return [(inputs.fit.label, V), (f"{baseline.label}, most alike", matched)]
+    return [(inputs.fit.label, V), (f"{baseline.label}, most similar", matched)]
 
 
 def spectra(inputs: FitInputs) -> Figure:
@@ -160,9 +162,9 @@ def spectra(inputs: FitInputs) -> Figure:
             for (name, A), kind, style in zip(groups, ("curve", "path"), (0, 2), strict=False)
         )
         charts.append(Chart(name_of(a, inputs), Axis(found.label), Axis("weight"), series, height=220))
-    about = f"Components over their features, in the unit of X divided by that of the codes. {ORDER}"
+    about = f"The weights of the features. {UNIT} {ORDER}"
     if len(groups) > 1:
-        about += " The thin line is the component of plain NMF that is most alike, at the same length."
+        about += " The thin line is the most similar component of plain NMF, scaled to the same length."
     step = starts[1] if len(starts) > 1 else 1
     thinned = f"Every point is the largest of {step} neighbouring features." if step > 1 else ""
     text = tuple(filter(None, (about, thinned, left_out(inputs))))
@@ -173,6 +175,8 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
     """For each component the features of the largest absolute weight."""
     (_, V), *rest = compared(inputs)
     matched = rest[0][1] if rest else None
+    found = positions(inputs.table.features)
+    before = "feature " if found is not None and found.label == _UNNAMED else ""
     result = []
     for a in drawn(inputs):
         order = np.argsort(-np.abs(V[a]), kind="stable")
@@ -182,7 +186,7 @@ def bars(inputs: FitInputs) -> list[tuple[str, list[Bar]]]:
         share = 100 / longest if longest > 0 else 0.0
         rows = [
             Bar(
-                cut(inputs.table.features[j]),
+                before + cut(inputs.table.features[j]),
                 _weight(float(V[a, j]), longest),
                 round(share * abs(float(V[a, j])), 2),
                 None if matched is None else round(share * float(matched[a, j]), 2),
@@ -201,7 +205,7 @@ def _weight(value: float, longest: float) -> str:
 
 
 def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
-    """Cosines between components, of each fit that has some."""
+    """Cosines between components, of each fit that has some; empty components have none."""
     found = []
     first = ordered(inputs)
     for fit in inputs.fits:
@@ -210,20 +214,25 @@ def cosine_tables(inputs: FitInputs) -> list[CosineTable]:
         order = first if fit is inputs.fit else np.arange(len(fit.V))
         cosines = np.clip(cosine_similarity(fit.V), -1, 1)[np.ix_(order, order)]
         k, mean = len(cosines), f"{metrics.component_correlation(fit.V):.3f}"
+        blank = np.isin(order, empty(fit))
+        mean += ", with 0 for empty components" if blank.any() else ""
         if k > _LARGEST_TABLE:
             found.append(CosineTable(capital(fit.label), mean, (), (), picture(np.abs(cosines), (k, k), 1.0)))
             continue
         cells = tuple(
-            tuple(("1", -1) if i == j else (_cosine(v), round(10 * abs(float(v)))) for j, v in enumerate(row))
+            tuple(_cell(float(v), i == j, bool(blank[i] or blank[j])) for j, v in enumerate(row))
             for i, row in enumerate(cosines)
         )
         found.append(CosineTable(capital(fit.label), mean, tuple(map(int, order + 1)), cells))
     return found
 
 
-def _cosine(value: float) -> str:
-    """A cosine to two digits."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+def _cell(cosine: float, own: bool, blank: bool) -> tuple[str, int]:
+    """A cosine to two digits and its shade; 1 with itself, and a dash where a component is empty, have none."""
+    if own or blank:
+        return (MISSING if blank else "1"), -1
+    text = f"{cosine:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+    return text, round(10 * abs(cosine))
 
 
 def pictures(inputs: FitInputs) -> list[tuple[str, list[Picture]]]:

@@ -39,12 +39,11 @@ def scatter(inputs: FitInputs) -> dict[str, Any]:
     table, rows, Z = inputs.table, inputs.scatter_rows, inputs.fit.Z
     names = sorted(table.columns, key=lambda name: name != table.label)[:MAX_COLUMNS]
     columns = [column(name, table.columns[name][rows]) for name in names]
-    first = ordered(inputs)
-    k = Z.shape[1]
+    k, used = Z.shape[1], [int(a) for a in ordered(inputs) if Z[:, a].any()]
     return {
         "axes": [*(f"component {i + 1}" for i in range(k)), "sample number"],
         "values": [*Z[rows].T.tolist(), (rows + 1).tolist()],
-        "start": [int(first[0]), int(first[1])] if k > 1 else [1, 0],
+        "start": used[:2] if len(used) > 1 else [k, *used, 0][:2],  # else over the sample number
         "names": [cut(name) for name in table.index[rows]],
         "called": cut(table.index_name) or "sample",
         "columns": columns,
@@ -133,17 +132,20 @@ def convergence(inputs: FitInputs) -> Figure | None:
         Chart("Relative decrease", steps, Axis("decrease ÷ objective", log=True), (decrease,), levels),
     )
     ends = (
-        "The relative decrease of the last iteration is not drawn: its objective is that of the exact codes which end "
-        "a fit, and the stopping rule looked at the objective before them."
+        "The relative decrease of the last iteration is not drawn: a fit ends with exact codes, and the stopping rule "
+        "saw the objective before them."
         if unseen
         else ""
     )
     return Figure(
-        "convergence", "Convergence", tuple(filter(None, (_descent(model, history), ends))), (View("", charts),)
+        "convergence",
+        "Convergence",
+        tuple(filter(None, (_descent(model, history, inputs.missing > 0), ends))),
+        (View("", charts),),
     )
 
 
-def _descent(model: BaseEstimator, history: FloatArray) -> str:
+def _descent(model: BaseEstimator, history: FloatArray, missing: bool) -> str:
     """How the descent went and why it ended."""
     n, rises = len(history) - 1, int((np.diff(history) > 1e-9 * np.abs(history[:-1])).sum())
     ended = {
@@ -152,6 +154,8 @@ def _descent(model: BaseEstimator, history: FloatArray) -> str:
         None: "without a stopping rule",
     }[converged(model)]
     rose = f" It rose in {rises} of them." if rises else " It never rose."
+    if rises and missing:
+        rose += " Missing cells are estimated again after every iteration, which can raise it."
     return f"The objective fell from {amount(history[0])} to {amount(history[-1])} in {n:,} iterations, {ended}.{rose}"
 
 
@@ -179,9 +183,9 @@ def structure(inputs: FitInputs) -> Figure:
         "structure",
         "Similarities kept",
         (
-            f"Each point is a pair of samples: {drawn}. Across is the inner product of their data, up that of their "
-            "codes times c, the one factor that fits best. Where the codes keep the similarities, points lie on the "
-            "line.",
+            f"Each point is a pair of samples: {drawn}. Horizontally, the inner product of their data; vertically, "
+            "that of their codes, times the factor c that fits all pairs best. Where the codes keep a similarity, its "
+            "point lies on the line.",
         ),
         (View("", tuple(charts)),),
     )
@@ -205,9 +209,9 @@ def neighbours(inputs: FitInputs) -> Figure | None:
         Chart("Trustworthiness", asked, Axis("trustworthiness (0 to 1)"), tuple(trust)),
     )
     text = (
-        "Recall: of the nearest neighbours of a sample in the data, the share that are also among its nearest in the "
-        "codes. Trustworthiness: 1 minus a penalty for neighbours in the codes that are not neighbours in the data, "
-        "which is higher the farther away they are in the data (Venna & Kaski 2001)."
+        "Recall is the share of a sample's nearest neighbours in the data that are also among its nearest in the "
+        "codes. Trustworthiness is 1 minus a penalty for neighbours in the codes that are not neighbours in the data; "
+        "the penalty grows with their rank there (Venna & Kaski 2001)."
     )
     return Figure("neighbours", "Neighbours kept", (text,), (View("", charts),))
 

@@ -149,10 +149,12 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
         "kind": kind,
         "left_out": components.left_out(inputs),
         "order": "" if inputs.shares is None else components.ORDER,
+        "unit": components.UNIT,
         "components": getattr(components, kind)(inputs) if kind else None,
         "all_bars": m <= components.ALL_BARS,
         "maps": components.maps(inputs),
-        "codes": fit_figures.scatter(inputs),
+        "codes": (codes := fit_figures.scatter(inputs)),
+        "coloured": any(column["classes"] for column in codes["columns"]),
         "shown": len(inputs.scatter_rows),
         "total": n,
         "structure": fit_figures.structure(inputs),
@@ -162,16 +164,22 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
     }
 
 
-def _headline(facts: FitFacts) -> str:
-    """What came out, in a sentence or two."""
+def explained(facts: FitFacts) -> str:
+    """The explained shares, next to those of plain NMF."""
     baseline = facts["baseline"]
 
     def compared(name: str) -> str:
         return f" (plain NMF: {percent(baseline[name])})" if baseline and baseline[name] is not None else ""
 
-    explained = {"explained_share": "of the data", "explained_similarities": "of the similarities between samples"}
-    parts = [f"{percent(facts[n])} {what}{compared(n)}" for n, what in explained.items() if facts[n] is not None]
-    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} explains {' and '.join(parts)}."
+    shares = {"explained_share": "of the data", "explained_similarities": "of the similarities between samples"}
+    return " and ".join(
+        f"{percent(facts[n])} {what}{compared(n)}" for n, what in shares.items() if facts[n] is not None
+    )
+
+
+def _headline(facts: FitFacts) -> str:
+    """What came out, in a sentence or two."""
+    sentence = f"With {counted(facts['rank'], 'component')}, {facts['method']} explains {explained(facts)}."
     if facts["converged"] is False:
         sentence += f" It had not converged after {facts['iterations']:,} iterations."
     return sentence
@@ -204,8 +212,11 @@ def _notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
     ]
     unused = components.empty(inputs.fit) + 1
     if len(unused):
-        which = f"component{'s' * (len(unused) > 1)} {', '.join(map(str, unused))}"
-        found.append(f"Empty: {which} of {facts['rank']}. No sample uses them; a smaller rank gives the same fit.")
+        which, them = ("components", "them") if len(unused) > 1 else ("component", "it")
+        found.append(
+            f"Empty: {which} {', '.join(map(str, unused))} of {facts['rank']}. No sample uses {them}; a smaller rank "
+            "gives the same fit."
+        )
     if basis < n:
         found.append(f"The structure error is measured on {basis:,} samples drawn from the {n:,}.")
     if inputs.missing:
@@ -231,7 +242,7 @@ def _settings(inputs: FitInputs, facts: FitFacts) -> list[tuple[str, str]]:
     found = [
         ("Data", f"{counted(n, 'sample')} × {counted(m, 'feature')}, {kind}, {X.dtype}"),
         ("Missing", missing),
-        ("Labels", "" if labels is None else f"column {inputs.table.label}"),
+        ("Labels", "" if labels is None else str(inputs.table.label)),
         ("Method", f"{facts['method']}, rank {facts['rank']}"),
         ("Parameters", _parameters(facts)),
         ("Objective", objective),

@@ -50,12 +50,14 @@ def _power_of_ten(exponent: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in percent, to two digits; nearly all is not rounded to all."""
+    """A share in percent, to two digits; nearly all is not rounded to all, but ends at three decimals."""
     value = 100 * share
     if value < 0:
         return f"\N{MINUS SIGN}{percent(-share)}"
     digits = max(0, 1 - _exponent(value)) if value > 0 else 0
-    if 99 < value < 100 - 10.0**-_MOST_DIGITS:
+    if 99.999 < value < 100 - 10.0**-_MOST_DIGITS:
+        return "> 99.999\N{NO-BREAK SPACE}%"
+    if 99 < value <= 99.999:
         digits = max(1, -_exponent(100 - value))
     return f"{value:.{min(digits, _MOST_DIGITS)}f}\N{NO-BREAK SPACE}%"
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dspnmf._typing import ArrayLike
-from dspnmf._validation import refuse_anndata
+from dspnmf.anndata import fitted
 from dspnmf.backends.memory import on_host
 from dspnmf.estimators.base import Factorization
 from dspnmf.estimators.npe import NPE
@@ -48,15 +48,16 @@ def report(
     ----------
     model : fitted estimator
         Any of the family; a pipeline with one in it; a `DSPNMFCV` or a ``GridSearchCV``, whose best estimator is taken.
-    X : {array-like, sparse matrix, data frame, tensor, memory map} of shape (n_samples, n_features)
-        The data, as they were passed to ``model.fit``.
+    X : {array-like, sparse matrix, data frame, tensor, memory map} of shape (n_samples, n_features), or AnnData
+        The data, as they were passed to ``model.fit``, or to `dspnmf.anndata.fit`.
     path : path, default="report.html"
         The file that is written; one of that name is replaced.
     feature_names, sample_names : sequence, optional
         By default the columns and the index of a data frame, or numbers. Names that are numbers in an order
         (wavelengths) make components spectra.
     labels : array-like of shape (n_samples,), or dict of them by name, optional
-        What samples can be coloured by; the first of them is shown first. They take no part in any number.
+        What samples can be coloured by; the first of them is shown first. They take no part in any number. Of an
+        AnnData object also names of columns of ``obs``.
     Z : array-like of shape (n_samples, n_components), optional
         The codes, as ``fit_transform`` returned them; by default ``model.transform(X)``.
     picture : (height, width), optional
@@ -95,7 +96,11 @@ def report(
     ...     print(page.name, page.stat().st_size > 50_000)
     iris.html True
     """
-    refuse_anndata(X)
+    if type(X).__name__ == "AnnData":
+        cells = fitted(X, model)
+        feature_names = cells.genes if feature_names is None else feature_names
+        sample_names = list(X.obs_names) if sample_names is None else sample_names
+        labels, Z, X = _columns_of(X.obs, labels), cells.codes if Z is None else Z, cells.X
     while hasattr(model, "best_estimator_"):  # of a search, of a search in a search
         model = model.best_estimator_
     steps, factors = _factorization(model)
@@ -201,6 +206,20 @@ def _columns(labels: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, NDArray[A
         return {}
     named = labels if isinstance(labels, Mapping) else {str(getattr(labels, "name", None) or "label"): labels}
     return {str(name): _on_host(values) for name, values in named.items()}
+
+
+def _columns_of(obs: Any, labels: Any) -> Any:
+    """Labels that are named by columns of the cells."""
+    names = [labels] if isinstance(labels, str) else list(labels) if isinstance(labels, list | tuple) else []
+    if (
+        not names
+        or not all(isinstance(name, str) for name in names)
+        or (len(names) == len(obs) and names[0] not in obs)
+    ):
+        return labels
+    if absent := [name for name in names if name not in obs]:
+        raise ValueError(f"labels={absent[0]!r} is not a column of adata.obs, which has {', '.join(obs) or 'none'}.")
+    return {name: np.asarray(obs[name]) for name in names}
 
 
 def _texts(names: Names) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean
 from typing import NamedTuple
 
-from dspnmf.paper.protocol import ALPHA_RANK, CURVE_RANK, LAMBDA_RANK, PASSES, RANKS, RUNS, TABLE_METHODS, TABLE_SETS
+from dspnmf.paper.protocol import ALPHA_RANK, CURVE_RANK, LAMBDA_RANK, PASSES, RANKS, TABLE_METHODS, TABLE_SETS
 from dspnmf.paper.published import TASKS, published
 from dspnmf.paper.results import Point, Results
 from dspnmf.paper.summary_experiments import by_experiment
@@ -45,13 +45,20 @@ def figures(results: Results) -> list[Figure]:
     found = []
     for identifier, plan in _PLANS.items():
         shown = results.methods if identifier == "ranks" else sentences[identifier]
-        text = (plan.text, *sentences[identifier]) if shown else (Chart.empty,)
+        text = (_with_runs(plan.text, results), *sentences[identifier]) if shown else (Chart.empty,)
         views = (
             View(label, tuple(_chart(results, dataset, *view) for dataset in datasets))
             for label, view in plan.views.items()
         )
         found.append(Figure(identifier, plan.title, text, tuple(views), plan.choice))
     return found
+
+
+def _with_runs(text: str, results: Results) -> str:
+    """A text in which {RUNS} is the number of runs behind the points of the tables, such as "2" or "2 to 5"."""
+    counts = results.repeats()
+    runs = " to ".join(str(count) for count in sorted({min(counts), max(counts)})) if counts else "no"
+    return text.replace("{RUNS}", f"{runs} run{'s' * (runs != '1')}")
 
 
 def rises_table(results: Results) -> tuple[list[str], list[tuple[str, list[str]]]]:
@@ -157,9 +164,8 @@ _PLANS = {
         "Scores over the rank",
         "Task",
         {label: (_RANK, _SCORES[task], partial(_rank_curves, task)) for task, label in TASKS.items()},
-        f"Means of up to {RUNS} runs; the band of a method, from its lowest to its highest run, appears when you "
-        "point at its line. Dashed: all features, without reduction. Dotted: the mean the paper prints for DSP-NMF, "
-        "over all ranks.",
+        "Means of {RUNS}; the band of a method, from its lowest to its highest run, appears when you point at its "
+        "line. Dashed: all features, without reduction. Dotted: the mean the paper prints for DSP-NMF, over all ranks.",
     ),
     "lambda": FigurePlan(
         "Scores over λ",

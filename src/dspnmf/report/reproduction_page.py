@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dspnmf._atomic_files import write_text
-from dspnmf.paper.protocol import ALPHA_RANK, ALPHAS, CURVE_LENGTH, CURVE_RANK, LAMBDA_RANK, LAMBDAS, VERSION
+from dspnmf.paper.protocol import ALPHA_RANK, CURVE_LENGTH, CURVE_RANK, LAMBDA_RANK, VERSION
 from dspnmf.paper.results import Results
 from dspnmf.paper.summary import Summary
 from dspnmf.paper.tables import Column, Table, extent
@@ -148,12 +148,20 @@ def _settings(results: Results) -> list[tuple[str, str]]:
         ("3-NN", "3 nearest neighbours; accuracy in the same folds"),
         ("k-means", "as many clusters as classes, 10 starts; normalised mutual information with the classes"),
         ("Columns", "mean: over ranks and runs; max: the best of them"),
-        ("λ", f"{power(LAMBDAS[0])} to {power(LAMBDAS[-1])}, rank {LAMBDA_RANK}"),
-        ("α", f"0, and {power(ALPHAS[1])} to {power(ALPHAS[-1])} times ‖X‖² / ‖XXᵀ‖², rank {ALPHA_RANK}"),
+        ("λ", _range(results, "lambda", LAMBDA_RANK)),
+        ("α", _range(results, "alpha", ALPHA_RANK, " times ‖X‖² / ‖XXᵀ‖²")),
         ("Convergence", f"{CURVE_LENGTH} iterations without a stopping rule, rank {CURVE_RANK}, λ = 1000"),
         ("Version of the protocol", str(VERSION)),
     ]
     return [(name, text) for name, text in found if text]
+
+
+def _range(results: Results, experiment: str, rank: int, unit: str = "") -> str:
+    """The settings that were run, as the figures show them; empty without any."""
+    settings = results.settings(experiment)
+    positive = [power(setting) for setting in settings if setting]
+    parts = ["0"] * (0.0 in settings) + [" to ".join(dict.fromkeys((*positive[:1], *positive[-1:])))] * bool(positive)
+    return f"{', and '.join(parts)}{unit}, rank {rank}" if settings else ""
 
 
 def _downloads(folder: Path) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from dspnmf import __version__
 from dspnmf._atomic_files import write_text
 from dspnmf.report.charts import STYLES, Axis, Chart, Figure, Series, View
-from dspnmf.report.formatting import counted, cut, percent
+from dspnmf.report.formatting import amount, counted, cut, percent
 from dspnmf.report.page import Assets, render
 from dspnmf.selection import DSPNMFCV
 from dspnmf.selection.results import indistinguishable
@@ -22,9 +22,9 @@ from dspnmf.selection.results import indistinguishable
 _FEW = 3  # lines up to which all bands are shown (assets/figure.js)
 _BAND = "one standard deviation on either side"
 _ASSETS = Assets((*Assets().styles, "fit.css"))
-_COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written
+_COLUMNS = {  # of the table: the key in `cv_results_`, and how it is written; similarities follow them
     "Rank": ("param_n_components", "{:.0f}"),
-    "Alpha": ("param_alpha", "{:.4g}"),
+    "Alpha": ("param_alpha", ""),
     "Label weight": ("param_label_weight", "{:g}"),
     "Score": ("mean_test_score", "{:.4f}"),
     "± over folds": ("std_test_score", "{:.4f}"),
@@ -63,16 +63,12 @@ def selection_report(
     return render(
         "selection.html",
         _ASSETS,
-        title=title or f"Rank {cv.n_components_}, alpha {cv.alpha_:.4g}",
+        title=title or f"Rank {cv.n_components_}, alpha {amount(float(cv.alpha_))}",
         headline=_headline(cv, supervised),
         notes=_differences(cv),
         calls=_calls(cv, settings or {}, command),
         figures=[scores(cv, supervised), *([] if supervised else [ranks(cv)])],
-        header=[*_COLUMNS, "Differs from the choice"],
-        candidates=[
-            [*(form.format(cv.cv_results_[name][i]) for name, form in _COLUMNS.values()), _differs(cv, i)]
-            for i in np.argsort(cv.cv_results_["rank_test_score"], kind="stable")
-        ],
+        **_table(cv),
         settings=[*dict(settings or {}).items(), ("Versions", f"dspnmf {__version__}")],
     )
 
@@ -84,7 +80,7 @@ def write_selection_report(cv: DSPNMFCV, path: Path, **options: Any) -> None:
 
 def _headline(cv: DSPNMFCV, supervised: bool) -> str:
     """The choice and its reason in a sentence or two."""
-    chosen = f"rank {cv.n_components_} with alpha {cv.alpha_:.4g}{_further(cv, cv.best_index_)}"
+    chosen = f"rank {cv.n_components_} with alpha {amount(float(cv.alpha_))}{_further(cv, cv.best_index_, ',')}"
     simplest = "; of the candidates within one standard error of the best, it is the simplest" * (cv.rule != "best")
     if supervised:
         return (
@@ -96,21 +92,51 @@ def _headline(cv: DSPNMFCV, supervised: bool) -> str:
     first = (
         f"Of the ranks {', '.join(f'{rank:g}' for rank in ranks)}, rank {cv.n_components_} predicts held-out cells best"
     )
+    further = _further(cv, cv.best_index_, ",")
     return (f"{first}{simplest}. " if len(ranks) > 1 else "") + (
-        f"Of {counted(len(cv.alphas_), 'weight')} at that rank, alpha {cv.alpha_:.4g}{_further(cv, cv.best_index_)} "
+        f"Of {counted(len(cv.alphas_), 'weight')} at that rank, alpha {amount(float(cv.alpha_))}{further} "
         f"was chosen: {percent(cv.best_score_)} of the {counted(cv.n_neighbors, 'nearest neighbour')} of a held-out "
         f"row are still its nearest in the codes, over {counted(cv.n_splits_, 'fold')}."
     )
 
 
-def _further(cv: DSPNMFCV, row: int) -> str:
-    """What a candidate has in addition to rank and alpha, where that is not the default."""
+def _table(cv: DSPNMFCV) -> dict[str, list[Any]]:
+    """All candidates, best first, without columns that say the same of each."""
+    found = cv.cv_results_
+    shown = {name: column for name, column in _COLUMNS.items() if name != "Label weight" or any(found[column[0]])}
+    texts = {
+        name: [form.format(v) if form else amount(float(v)) for v in found[key]] for name, (key, form) in shown.items()
+    }
+    kinds = [f"{_kind(cv, i)}" for i in range(len(found["params"]))]
+    if len(set(kinds)) > 1:
+        texts = {"Rank": texts.pop("Rank"), "Similarity": kinds, **texts}
+    texts["Differs from the choice"] = [_differs(cv, i) for i in range(len(kinds))]
+    order = np.argsort(found["rank_test_score"], kind="stable")
+    return {"header": [*texts], "candidates": [[column[i] for column in texts.values()] for i in order]}
+
+
+def _how_many(alike: int, others: int) -> str:
+    """How many of the other candidates are like the choice."""
+    if others == alike > 1:
+        return f"None of the other {others} candidates can"
+    return "1 other candidate cannot" if alike == 1 else f"{alike} of the other {others} candidates cannot"
+
+
+def _kind(cv: DSPNMFCV, row: int) -> str:
+    """The similarity of a candidate."""
+    similarity, steps = cv.cv_results_["param_similarity"][row], cv.cv_results_["param_diffusion_steps"][row]
+    return f"{similarity}" + (f", {steps} steps" if similarity == "diffused" else "")
+
+
+def _further(cv: DSPNMFCV, row: int, end: str = "") -> str:
+    """What a candidate has in addition to rank and alpha, where that is not the default; with an `end` then."""
     found = cv.cv_results_
     similarity, steps = found["param_similarity"][row], found["param_diffusion_steps"][row]
     weight = found["param_label_weight"][row]
     words = "" if similarity == "gram" else f", similarity {similarity}"
     words += f" in {steps} steps" if similarity == "diffused" else ""
-    return words + (f", label weight {weight:g}" if weight > 0 else "")
+    words += f", label weight {weight:g}" if weight > 0 else ""
+    return words and words + end
 
 
 def _classifier(cv: DSPNMFCV) -> str:
@@ -147,15 +173,13 @@ def _differences(cv: DSPNMFCV) -> list[str]:
     if not len(others):
         return ["All other candidates differ from it by more than chance over the folds."]
     first = others[0]
-    which = f"rank {found['param_n_components'][first]}, alpha {found['param_alpha'][first]:.4g}"
+    which = f"rank {found['param_n_components'][first]}, alpha {amount(float(found['param_alpha'][first]))}"
     which += _further(cv, first)
-    them = (
-        "1 other candidate" if len(others) == 1 else f"{len(others)} of the other {len(found['params']) - 1} candidates"
-    )
     simplest = "It is" if len(others) == 1 else "The simplest of them is"
     return [
-        f"{them} cannot be told apart from the choice: over the folds, the mean difference of the scores is at most "
-        f"twice the standard error. {simplest} {which} (score {found['mean_test_score'][first]:.3f})."
+        f"{_how_many(len(others), len(found['params']) - 1)} be told apart from the choice: over the folds, the mean "
+        f"difference of the scores is at most twice the standard error. {simplest} {which} (score "
+        f"{found['mean_test_score'][first]:.3f})."
     ]
 
 

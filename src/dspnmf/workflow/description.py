@@ -51,8 +51,8 @@ def fit_command(data: str, read_options: Mapping[str, Any], choice: Mapping[str,
     """The call of ``dspnmf fit`` that fits what a selection chose, with the same options about the file."""
     words = ["dspnmf", "fit", data]
     for name, value in read_options.items():
-        if name == "header":
-            words.append("--header" if value else "--no-header")
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
             continue
         for one in value if isinstance(value, tuple | list) else (value,):
             words += [f"--{name.replace('_', '-')}", str(one)]

@@ -68,7 +68,7 @@ def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form
     V, least = in_units_of_data(result.pipeline[0], V)
     names = [*code_names(len(V)), *(["minimum"] if least is not None else [])]
     rows = V if least is None else np.vstack([V, least])
-    write_codes(folder / "components.csv", rows, names, "component", [str(name) for name in table.features])
+    write_codes(folder / "components.csv", rows, names, "component", with_units(table, result.scale))
     dspnmf.save(result.pipeline, folder / "model.skops")
     about = {"dspnmf": dspnmf.__version__, "seconds": round(result.seconds, 3), "settings": dict(settings)}
     write_text(folder / "metrics.json", json.dumps({**about, **result.facts}, indent=1) + "\n")
@@ -84,6 +84,17 @@ def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[st
         if settings.get(name)
     }
     return shown | ({} if seconds is None else {"Time": f"{seconds:.2f} s"})
+
+
+def with_units(table: Table, scale: str) -> list[str]:
+    """Names of features with their units, such as "mass [g]", where the file has them apart from the names."""
+    names = [str(name) for name in table.features]
+    if scale == "l2" or not table.units:  # samples of unit length have no unit
+        return names
+    return [
+        f"{name} [{unit.strip('[]() ')}]" if unit.strip("[]() ") else name
+        for name, unit in zip(names, table.units, strict=True)
+    ]
 
 
 class SavedFit(NamedTuple):

@@ -7,6 +7,7 @@ const EDGE = { top: 30, right: 14, bottom: 46 };
 const INSET = 9; // between the frame and the outermost points
 const ZERO_GAP = 34; // between a zero and the rest of a logarithmic axis
 const LETTER = 7.7; // pixels of a digit in the widest of the fonts
+const STEPS = 64; // of a line between two points, where a word might cover it
 const CROWDED = 26; // pixels between the markers of a long line
 
 const MARKERS = [
@@ -176,8 +177,13 @@ function drawMarkers(group, series, points, x, y) {
   }
 }
 
-/** Words next to some points: on whichever side they cover the fewest others. */
+/** Words next to some points: on whichever side they cover the fewest others, and no line if possible. */
 function drawMarks(svg, points, { left, right, top, bottom }) {
+  const lines = points.flatMap(({ series, i, px, py }, at) => {
+    const next = points[at + 1];
+    if (!next || next.series !== series || next.i !== i + 1 || series.kind === "points") return [];
+    return [...Array(STEPS).keys()].map((t) => [px + ((next.px - px) * t) / STEPS, py + ((next.py - py) * t) / STEPS]);
+  });
   for (const { series, i, px, py } of points.filter((p) => p.series.marks[p.i])) {
     const width = LETTER * series.marks[i].length;
     const places = [[12, 4], [-12 - width, 4], [-width / 2, -14], [-width / 2, 24], [10, -12], [10, 20], [-10 - width, -12], [-10 - width, 20]];
@@ -185,7 +191,8 @@ function drawMarks(svg, points, { left, right, top, bottom }) {
     const cost = (box) => {
       const outside = box.x < left || box.x + width > right || box.y - 12 < top || box.y > bottom;
       const covered = points.filter((p) => p.px > box.x - 6 && p.px < box.x + width + 6 && p.py > box.y - 17 && p.py < box.y + 8);
-      return (outside ? 100 : 0) + covered.length;
+      const crossed = lines.some(([px, py]) => px > box.x && px < box.x + width && py > box.y - 12 && py < box.y + 4);
+      return (outside ? 100 : 0) + covered.length + (crossed ? 0.5 : 0);
     };
     const box = boxes.reduce((best, other) => (cost(other) < cost(best) ? other : best));
     const group = svgNode("g", {}, svg);
