@@ -137,8 +137,8 @@ class MiniBatchNMF(NMF):
             batch = _safe_indexing(X, part)
             before = left_of(self._transform_state)
             assert before is not None
-            learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget, _ITERATIONS)
-            self.__dict__.update(learned)
+            data = backend_for(batch).check(self, batch, reset=False)
+            self.__dict__.update(self._learn(data, before, forget, _ITERATIONS))
             steps += 1
             last, V = V, on_host(self.components_)
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
@@ -146,7 +146,7 @@ class MiniBatchNMF(NMF):
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
             best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
             self._log(steps, error)
-            still = self.tol > 0 and change <= self.tol
+            still = self.tol > 0 and change <= self.tol and data.largest > 0  # rows of zeros teach nothing
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
                 return steps, 0.0
         return steps, change if self.tol > 0 else 0.0
