@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from messy_files import Messy, Question, messy_files, questions
 from typer.testing import CliRunner
+from workbooks import write_workbook
 
 import dspnmf
 from dspnmf.cli import progress
@@ -89,6 +90,19 @@ def test_columns_are_said(table: Path, tmp_path: Path) -> None:
         "sample_id": "its name is that of an id"
     }
     assert "5 features: sample_id, ph" in run(*words, "--include", "sample_id", "--force").output
+
+
+def test_a_spreadsheet_is_fitted(tmp_path: Path) -> None:
+    """The sheet that was read is named, another one can be asked for, and its model codes it again."""
+    rng = np.random.default_rng(0)
+    rows = [["plot", "a [g]", "b [g]", "c [g]"], *([f"p{i}", *map(float, rng.random(3))] for i in range(9))]
+    path = write_workbook(tmp_path / "book.xlsx", {"Notes": [["by hand"]], "First": rows, "Second": rows[:7]})
+    words = ("fit", path, "--rank", 2, *QUICK, "--out", tmp_path / "out", "--force")
+    said = run(*words).output
+    assert "sheet 'First' (there are also 'Notes', 'Second'); names in row 1" in said
+    assert "as all have the unit g" in said
+    assert "6 samples" in run(*words, "--variable", "Second").output
+    run("transform", tmp_path / "out", path, "--out", tmp_path / "codes.csv")
 
 
 def test_components_have_their_units(tmp_path: Path) -> None:

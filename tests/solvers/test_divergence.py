@@ -176,7 +176,7 @@ def test_what_does_not_go_with_a_divergence_is_an_error_that_says_what_does() ->
     """Parameters that contradict each other are named."""
     X = counts()
     for parameters in ({"solver": "newton-cg"}, {"similarity": "cosine"}, {"label_weight": 1.0}):
-        with pytest.raises(ValueError, match=r"does not go with beta_loss='kullback-leibler'.*use"):
+        with pytest.raises(ValueError, match=r"cannot be combined with beta_loss='kullback-leibler'.*use"):
             DSPNMF(3, beta_loss="kullback-leibler", **parameters).fit(X, np.zeros(len(X), int))
     with pytest.raises(ValueError, match="only complete rows have similarities"):
         DSPNMF(3, beta_loss=1, missing="mask").fit(X)

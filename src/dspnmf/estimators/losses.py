@@ -121,7 +121,7 @@ class WithLosses(Penalized):
         return {"curvature": s.Q, "pull": s.P, "divergence": held}
 
     def _codes(self, data: Data, state: TransformState | None = None) -> tuple[Rows, Codes]:
-        """Codes of checked rows: a convex problem a row for 1 <= beta <= 2."""
+        """Codes of checked rows: a convex problem per row for 1 <= beta <= 2."""
         state = state or self._transform_state
         if state.divergence is None:
             return super()._codes(data, state)
@@ -143,7 +143,7 @@ class WithLosses(Penalized):
 
 
 def check_loss(estimator: Any) -> None:
-    """What does not go with a beta divergence, and a start that is poor for one."""
+    """What cannot be combined with a beta divergence, and a start that is poor for one."""
     loss = f"beta_loss={estimator.beta_loss!r}"
     needed: dict[str, tuple[object, ...]] = {
         "solver": ("auto", "mm", "mu"),
@@ -156,17 +156,18 @@ def check_loss(estimator: Any) -> None:
         if matrix or value not in allowed:
             shown = "a matrix" if matrix else repr(value)
             raise _validation.ParameterError(
-                f"{name}={shown} does not go with {loss}: use one of {', '.join(map(repr, allowed))}, or "
+                f"{name}={shown} cannot be combined with {loss}: use one of {', '.join(map(repr, allowed))}, or "
                 'beta_loss="frobenius".',
                 name,
             )
     if isinstance(alpha := getattr(estimator, "alpha", 0), str):
         raise _validation.ParameterError(
-            f"alpha={alpha!r} does not go with {loss}, next to which it has no natural size: use a number.", "alpha"
+            f"alpha={alpha!r} cannot be combined with {loss}, for which there is no natural weight: use a number.",
+            "alpha",
         )
     if _validation.takes_missing(estimator) and alpha > 0:
         raise _validation.ParameterError(
-            f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
+            f'missing="mask" cannot be combined with {loss} and alpha={estimator.alpha!r}: only complete rows have '
             "similarities. Use alpha=0 (or NMF), or fill the cells.",
             "missing",
         )

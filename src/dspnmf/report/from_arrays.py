@@ -22,6 +22,7 @@ from dspnmf.estimators.npe import NPE
 from dspnmf.io import Table
 from dspnmf.report.fit_measurements import Baseline, RandomState
 from dspnmf.report.fit_page import write_fit_report
+from dspnmf.selection import ConsensusNMF
 
 Names = Sequence[object] | NDArray[Any] | None
 
@@ -113,7 +114,9 @@ def report(
     features = (
         features if features is not None and len(features) == values.shape[1] else _made_by(steps, values.shape[1])
     )
-    columns = _columns(labels)
+    columns, path = _columns(labels), Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent}: create it, or choose another path.")
     table = Table(
         X=values,
         features=_texts(features if feature_names is None else feature_names),
@@ -125,19 +128,20 @@ def report(
         grid=grid,
     )
     options = {"baseline": baseline, "title": title, "settings": settings, "random_state": random_state}
-    write_fit_report(factors, table, _on_host(codes), Path(path), **options)
-    return Path(path)
+    write_fit_report(factors, table, _on_host(codes), path, **options)
+    return path
 
 
 def _factorization(model: BaseEstimator) -> tuple[list[Any], BaseEstimator]:
     """The step of a pipeline that factorizes, and the steps before it."""
     named = model.steps if isinstance(model, Pipeline) else [("", model)]
-    steps = [step for _, step in named if step not in (None, "passthrough")]
+    steps = [step for _, step in named if not (step is None or isinstance(step, str))]
     for at, step in reversed(list(enumerate(steps))):
         step = getattr(step, "best_estimator_", step)
-        if isinstance(step, Factorization | NPE):
+        if isinstance(step, Factorization | NPE | ConsensusNMF):
             return steps[:at], step
-    found = ", ".join(type(step).__name__ for step in steps)
+    kinds = [type(step) for step in steps]
+    found = ", ".join(f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}" for kind in kinds)
     raise TypeError(f"model is {found}, which is not an estimator of dspnmf: pass DSPNMF, NMF or another of them.")
 
 
