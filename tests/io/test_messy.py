@@ -119,6 +119,8 @@ def test_rows_that_do_not_fit_the_names(tmp_path: Path) -> None:
         ("depth", [0.5, 1, 1.2, 2, 2.5, 3, 3.5, 4, 4.5, 7], True),
         ("class", [0, 1, 2, 0, 1, 2], False),
         ("target", [0.5, 1, 2, 0, 1, 2], True),
+        ("replicate", [1, 2, 1, 2, 1, 2], False),
+        ("x", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5], False),
         ("count", [1, 5, 9, 10, 20, 30, 31, 44, 50, 51], True),
         ("NO", [40, 12, 31, 9], True),
     ],

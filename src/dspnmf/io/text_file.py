@@ -71,7 +71,7 @@ class TextFile:
                     if "\0" in line:
                         raise refused(self.path, f"line {number} has a zero byte: it is not text. Check its type.")
                     if number > skip:
-                        yield line
+                        yield line.lstrip("\ufeff")  # where files were put together
             except UnicodeError as error:
                 if self.encoding.startswith("utf-16"):
                     what = "it begins as UTF-16 text, but is not, or is cut off. Save it as UTF-8."

@@ -18,7 +18,7 @@ from dspnmf._option_words import option
 from dspnmf.io.cell_units import is_measured
 from dspnmf.io.errors import quoted, refused
 from dspnmf.io.number_format import USUAL, NumberFormat, Tally, could_be_number
-from dspnmf.io.other_rows import is_comment
+from dspnmf.io.other_rows import is_comment, is_ruler
 from dspnmf.io.table import Options
 from dspnmf.io.text_file import Row, TextFile
 
@@ -54,6 +54,8 @@ def find_layout(file: TextFile, options: Options, allowed: Sequence[NumberFormat
     delimiter = _delimiter(file, above, options.delimiter or given)
     sample: list[Row] = []
     for row in file.rows(delimiter, above):
+        if is_ruler(row[1]):
+            continue
         sample.append(row)
         if len(sample) > _ROWS or (len(sample) > 2 and len(sample) * len(row[1]) > _CELLS):
             break
