@@ -178,6 +178,21 @@ def test_nothing_is_ignored(words: str, status: int, says: str, table: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_is_named(table: Path, tmp_path: Path) -> None:
+    """Results in a place where no folder can be made are refused with that place, before the fit."""
+    (tmp_path / "file").write_text("")
+    said = run("fit", table, *QUICK, "--out", tmp_path / "file" / "inside" / "out", status=1).stderr
+    assert f"{tmp_path / 'file' / 'inside' / 'out'} cannot be written (Not a directory): name another folder" in said
+
+
+def test_bad_cells_are_named(tmp_path: Path) -> None:
+    """An empty cell is called a cell, not a value, and an infinite one is said to be so."""
+    for text, says in (("", "A cell of sample 0 (line 2), feature a is empty"), ("inf", "feature a is infinite")):
+        (tmp_path / "bad.csv").write_text(f"a,b\n{text},2\n3,4\n5,7\n")
+        words = ("--rank", 1, "--missing", "error", "--out", tmp_path / "out")
+        assert says in run("fit", tmp_path / "bad.csv", *words, status=1).stderr
+
+
 def test_usage_errors_are_json() -> None:
     """With --json what cannot be meant is JSON on standard output, and status 2."""
     for words in (("fit", "x.csv", "--rank", "x"), ("fit",), ("fit", "x.csv", "--nothing"), ("nothing",)):
