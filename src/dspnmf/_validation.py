@@ -166,6 +166,10 @@ def check_labels_given(estimator: Estimator, y: ArrayLike) -> None:
         )
 
 
+ZEROS = (
+    "When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={loss!r}. Add a small value to X, or "
+    'use a positive beta_loss such as "kullback-leibler".'
+)
 _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.protocol.Capability`)
     "svd": "a singular value decomposition of X in memory",
     "graphs": "all of X in memory, to search neighbours",
