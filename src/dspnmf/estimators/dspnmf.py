@@ -53,7 +53,8 @@ class DSPNMF(BatchLearner):
         batch). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
-        it and changes nothing else (except with the two paper solvers, which do not converge: it decides how far they get).
+        it and changes nothing else (except with the two paper solvers, which do not converge: lam decides how far they
+        get).
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);

@@ -45,8 +45,8 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
 
     Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those
     whose codes best keep the neighbours of rows they have not seen. With labels, all are chosen by the score of a
-    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
-    to all rows.
+    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is
+    fitted to all rows.
 
     Parameters
     ----------
