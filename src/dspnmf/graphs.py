@@ -139,7 +139,7 @@ def _self_tuned(X: Matrix, k: int, mutual: bool = False) -> sparse.csr_array:
 
 
 def spanning_tree(X: ArrayLike) -> sparse.csr_array:
-    """Graph of NS-NMF: the edges of a minimum spanning tree, weighing ``exp(-d^2 / (2 t^2))``, t their mean length.
+    """Graph of NS-NMF: the edges of a minimum spanning tree, with weights ``exp(-d^2 / (2 t^2))``, t their mean length.
 
     Written from the description in the paper, as no code was published. The tree is that of the 10-nearest-neighbour
     graph, whose connected components are joined by their shortest edges. An edge longer than 38 t underflows to 0.

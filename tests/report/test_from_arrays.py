@@ -91,6 +91,13 @@ def test_what_cannot_be_reported_is_said(wine: np.ndarray, tmp_path: Path) -> No
     assert report(make_pipeline(model), wine, path=path, picture=None).exists()
 
 
+def test_a_data_frame_of_labels(tmp_path: Path) -> None:
+    """Each column of a data frame is something to colour by."""
+    labels = pd.DataFrame({"year": [1990, 1991] * 89, "grower": ["a", "b"] * 89})
+    path = report(NMF(2, random_state=0).fit(FRAME), FRAME, labels=labels, baseline=False, path=tmp_path / "a.html")
+    assert [column["name"] for column in codes_of(path)["columns"]] == ["year", "grower"]
+
+
 def test_a_consensus_has_a_report(tmp_path: Path) -> None:
     """The consensus of several runs is a model like the others, in a pipeline too."""
     model = make_pipeline(MinMaxScaler(), ConsensusNMF(NMF(2), n_runs=4, random_state=0)).fit(FRAME)
@@ -103,5 +110,7 @@ def test_wrong_arguments_are_said_before_work(tmp_path: Path) -> None:
     model = NMF(2, random_state=0).fit(FRAME)
     with pytest.raises(TypeError, match=r"model is pandas\.DataFrame, which is not an estimator of dspnmf"):
         report(FRAME, model)
+    with pytest.raises(ValueError, match=r"labels have shape \(178, 2\), but must be one for each sample"):
+        report(model, FRAME, labels=np.ones((178, 2)))
     with pytest.raises(FileNotFoundError, match=r"There is no folder .*nowhere: create it, or choose another path"):
         report(model, FRAME, path=tmp_path / "nowhere" / "r.html")

@@ -49,11 +49,11 @@ class DSPNMF(BatchLearner):
         Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
         on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
         min-max to [0, 1]) before comparing. "auto" depends on neither: it is 100 times the weight at which both terms
-        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, as far as the first batch
-        tells). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
+        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, estimated from the first
+        batch). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
-        it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).
+        it and changes nothing else (except with the two paper solvers, which do not converge: it decides how far they get).
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);
@@ -67,7 +67,7 @@ default="gram"
         What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
         clusters of any shape; see Notes), the cosines of the rows (none of these makes an n x n matrix), a graph of
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
-        `transform` is defined for the first four ("self-tuned" and matrices say nothing of new rows).
+        `transform` is defined for the first four ("self-tuned" and matrices say nothing about new rows).
     n_neighbors : int or "auto", default="auto"
         Neighbours of "diffused" ("auto": 10) and "knn" ("auto": 5).
     diffusion_steps : int, default=32
@@ -94,7 +94,7 @@ default="gram"
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
     max_iter : int, default=200
-        Most iterations of a start.
+        Maximum number of iterations of each start.
     tol : float, default=1e-4
         Stop when an iteration lowers the objective by at most this fraction of it; 0: only `max_iter` stops.
     inner_iter : int or "auto", default="auto"

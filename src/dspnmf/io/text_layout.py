@@ -192,8 +192,9 @@ def _begin(rows: Sequence[Row]) -> tuple[int, int]:
             break
     else:
         at = widths.index(width)
-    if any(len(cells) > width + (not cells[-1].strip()) for _, cells in rows[:at]):  # rows of a damaged table
-        at = 0
+    longer = [row for row, (_, cells) in enumerate(rows[:at]) if len(cells) > width + (not cells[-1].strip())]
+    if longer:  # a row of a damaged table, if one that fits, or names, are above it
+        at = next((row for row in range(longer[-1]) if widths[row] in (width, width - 1)), at)
     return at, width
 
 

@@ -56,7 +56,7 @@ def report(
     feature_names, sample_names : sequence, optional
         By default the columns and the index of a data frame, or numbers. Names that are numbers in an order
         (wavelengths) make components spectra.
-    labels : array-like of shape (n_samples,), or dict of them by name, optional
+    labels : array-like of shape (n_samples,), or data frame or dict of several, optional
         What samples can be coloured by; the first of them is shown first. They take no part in any number. Of an
         AnnData object also names of columns of ``obs``.
     Z : array-like of shape (n_samples, n_components), optional
@@ -208,8 +208,19 @@ def _columns(labels: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, NDArray[A
     """Labels by their name."""
     if labels is None:
         return {}
+    if hasattr(labels, "columns"):
+        labels = {name: labels[name] for name in labels.columns}
     named = labels if isinstance(labels, Mapping) else {str(getattr(labels, "name", None) or "label"): labels}
-    return {str(name): _on_host(values) for name, values in named.items()}
+    found = {str(name): _on_host(values) for name, values in named.items()}
+    for name, values in found.items():
+        if values.ndim != 1:
+            raise ValueError(
+                f"labels have shape {values.shape}, but must be one for each sample: pass several as a data frame or a "
+                f"dict of columns, such as {{'first': labels[:, 0]}}."
+                if name == "label"
+                else f"labels[{name!r}] has shape {values.shape}, but must be one for each sample."
+            )
+    return found
 
 
 def _columns_of(obs: Any, labels: Any) -> Any:

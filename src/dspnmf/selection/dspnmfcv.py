@@ -44,8 +44,8 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     """DSP-NMF with rank, similarity and weights chosen by cross-validation.
 
     Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those
-    whose codes best keep the neighbours of rows they have not seen. With labels, all are those whose codes a classifier
-    does best with, on rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
+    whose codes best keep the neighbours of rows they have not seen. With labels, all are chosen by the score of a
+    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
     to all rows.
 
     Parameters
@@ -141,7 +141,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     Neighbours of a held-out row are looked for among the training rows, by Euclidean distance, in X and in the codes;
     codes of held-out rows come from `transform`. Labels of held-out rows reach no fit.
 
-    Fits of the search that stop at `max_iter` say nothing; `mean_n_iter` does.
+    Fits of the search that stop at `max_iter` do not warn; `mean_n_iter` shows it.
 
     scikit-learn's callbacks (`set_callbacks`) see every fold of every rank, then every path of
     every fold, then the last fit.
