@@ -76,9 +76,9 @@ class BatchLearner(WithLosses):
 
         The first batch is fitted as by `fit`, with every parameter. Later batches refine what it began: it should have
         about ten rows per component, and about a hundred where alpha lets the structure term outweigh the rest by far.
-        Later batches may have any number of rows, one included. Their iterations are those of "hals", until one lowers the
-        objective of all rows seen by at most `tol` of it (with a structure term: of its size as estimated from 100 rows
-        of the batch), at most `max_iter`. After `fit`, `partial_fit` goes on from there.
+        Later batches may have any number of rows, one included. Their iterations are those of "hals", until one lowers
+        the objective of all rows seen by at most `tol` of it (with a structure term: of its size as estimated from 100
+        rows of the batch), at most `max_iter`. After `fit`, `partial_fit` goes on from there.
 
         Parameters
         ----------

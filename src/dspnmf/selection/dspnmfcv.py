@@ -45,8 +45,8 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
 
     Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those
     whose codes best keep the neighbours of rows they have not seen. With labels, all are chosen by the score of a
-    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
-    to all rows.
+    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is
+    fitted to all rows.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
         training rows.
     similarities : str or list of str, default="gram"
         What is preserved (`DSPNMF`), to choose from: "gram", "diffused", "cosine", "knn".
-    diffusion_steps : int or list of int, default=32
+    diffusion_steps : int or list of int, default=128
         Steps of "diffused" to choose from.
     alphas : int, "auto" or list of (float or "auto"), default=7
         Weights of the structure to choose from. A number means a grid of that size: 0 (plain NMF), and the others
@@ -166,7 +166,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
 
     n_components: candidates.Ranks = parameter("auto", candidates.N_COMPONENTS, positional=True)
     similarities: str | Sequence[str] = parameter("gram", candidates.SIMILARITY)
-    diffusion_steps: int | Sequence[int] = parameter(32, candidates.STEPS)
+    diffusion_steps: int | Sequence[int] = parameter(128, candidates.STEPS)
     alphas: candidates.Alphas = parameter(7, candidates.ALPHAS)
     label_weights: candidates.Weights = parameter((0.0,), candidates.WEIGHTS)
     cv: Splitter = parameter(5, CV)
