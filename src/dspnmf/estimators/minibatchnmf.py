@@ -67,13 +67,15 @@ class MiniBatchNMF(NMF):
         As `fresh_restarts`: `transform` ends at the optimum.
     alpha_W, alpha_H, l1_ratio, solver, shuffle, missing, n_init, inner_iter, normalize, random_state, verbose
         As in `NMF`; `solver`, `shuffle` and `n_init` apply to the first batch.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        As in `NMF`.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         V.
     reconstruction_err_ : float
-        ``||X - UV||`` (Frobenius), with the codes of `transform` for all rows.
+        ``||X - UV||`` (Frobenius), or ``sqrt(2 d(X | UV))``, with the codes of `transform` for all rows.
     n_iter_, n_steps_ : int
         Passes over X begun, and batches learned from.
     n_components_, n_features_in_, feature_names_in_
