@@ -170,7 +170,8 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--method GDNMF", 1, "GDNMF with label_weight=1 needs labels: name their column with --label; GNMF is"),
         ("--set label_weight=2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
         ("--label-weight 2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
-        ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: it has beta"),
+        ("--alpha 1 --method GNMF", 1, "alpha: did you mean beta?\nOn the command line, beta is --set beta=VALUE."),
+        ("--alpha 1 --method NMF", 1, "NMF has no parameter alpha: it has alpha_H, alpha_W"),
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
         ("--exclude nothing", 1, "Correct --exclude."),
@@ -189,6 +190,26 @@ def test_nothing_is_ignored(words: str, status: int, says: str, table: Path, tmp
     assert says in said
     assert not any(word in said for word in ("set_params", "dspnmf.", "DSPNMF(", "label="))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_is_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results in a place where no folder can be made are refused with that place, before the fit."""
+
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("dspnmf.cli.fit.fit_table", lambda *_, **__: pytest.fail("the fit began"))
+    said = run("fit", table, *QUICK, "--out", tmp_path / "out", status=1).stderr
+    assert f"{tmp_path / 'out'} cannot be written (Permission denied): name another folder" in said
+
+
+def test_bad_cells_are_named(tmp_path: Path) -> None:
+    """An empty cell is called a cell, not a value, and an infinite one is said to be so."""
+    for text, says in (("", "A cell of sample 0 (line 2), feature a is empty"), ("inf", "feature a is infinite")):
+        (tmp_path / "bad.csv").write_text(f"a,b\n{text},2\n3,4\n5,7\n")
+        words = ("--rank", 1, "--missing", "error", "--out", tmp_path / "out")
+        assert says in run("fit", tmp_path / "bad.csv", *words, status=1).stderr
 
 
 def test_usage_errors_are_json() -> None:
