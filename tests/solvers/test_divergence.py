@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from dspnmf import DSPNMF, NMF, load, save
+from dspnmf.backends.kernels import divergence as loop
+from dspnmf.solvers import divergence as solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -109,16 +111,95 @@ def test_the_objective_never_rises_in_many_cases(problem: tuple[Any, dict[str, A
     check_never_up(problem)
 
 
-@pytest.mark.parametrize("loss", ["kullback-leibler", "itakura-saito"])
+def words(seed: int = 0, dtype: str = "float64") -> Any:
+    """Counts of which 2 % are positive, with rows and columns of zeros."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(0.05, 1.0, (60, 5)) @ rng.gamma(0.05, 1.0, (5, 80))).astype(dtype)
+
+
+KL, IS = "kullback-leibler", "itakura-saito"
+COMPARED = {  # data of several kinds, the loss, what holds the data, and the type of the numbers
+    "counts": (counts, KL, np.asarray, "float64"),
+    "counts, float32": (counts, KL, np.asarray, "float32"),
+    "counts, CSR": (counts, KL, sparse.csr_array, "float64"),
+    "counts, CSC, float32": (counts, KL, sparse.csc_matrix, "float32"),
+    "words": (words, KL, np.asarray, "float64"),
+    "words, CSR": (words, KL, sparse.csr_array, "float64"),
+    "powers, KL": (powers, KL, np.asarray, "float64"),
+    "powers": (powers, IS, np.asarray, "float64"),
+    "powers, float32": (powers, IS, np.asarray, "float32"),
+    "powers, CSR": (powers, IS, sparse.csr_array, "float64"),
+    "counts, 1.5": (counts, 1.5, np.asarray, "float64"),
+    "powers, 0.5": (powers, 0.5, np.asarray, "float64"),
+}
+
+
+@pytest.mark.parametrize("case", COMPARED)
 @pytest.mark.parametrize("iterations", [1, 5, 40])
-def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(loss: str, iterations: int) -> None:
+def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(case: str, iterations: int) -> None:
     """From one start, as many iterations reach at most the divergence scikit-learn's reach."""
-    X = counts() if loss == "kullback-leibler" else powers()
-    W, H = start(X, 3)
-    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=loss, max_iter=iterations, tol=0)
-    peer.fit_transform(X, W=W.copy(), H=H.copy())
-    model, _ = fitted(X, beta_loss=loss, max_iter=iterations)
-    assert model.reconstruction_err_ <= peer.reconstruction_err_
+    made, loss, held, dtype = COMPARED[case]
+    for seed in (0, 1):
+        X = held(made(seed=seed, dtype=dtype))
+        W, H = start(X, 3)
+        peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=loss, max_iter=iterations, tol=0)
+        peer.fit_transform(X, W=W.copy(), H=H.copy())
+        model, _ = fitted(X, beta_loss=loss, max_iter=iterations)
+        slack = 1e-4 if dtype == "float32" else 1e-9  # of what scikit-learn's sums in float32 resolve
+        assert model.reconstruction_err_ <= peer.reconstruction_err_ * (1 + slack)
+
+
+@pytest.mark.parametrize("case", [case for case in COMPARED if "0.5" not in case])
+@pytest.mark.parametrize(
+    "weights", [{}, {"alpha_W": 0.02, "alpha_H": 0.0, "l1_ratio": 0.5}], ids=["plain", "penalized"]
+)
+def test_transform_is_as_low_as_scikit_learns(case: str, weights: dict[str, float]) -> None:
+    """Codes of new rows, for the same components, have no higher objective than scikit-learn's after 2,000 steps."""
+    made, loss, held, dtype = COMPARED[case]
+    X = held(made(dtype=dtype))
+    model, _ = fitted(X, beta_loss=loss, max_iter=20, **weights)
+    V, new = model.components_, held(made(dtype=dtype)[5:25])
+    theirs, _, _ = decomposition.non_negative_factorization(
+        new, H=V, n_components=3, update_H=False, solver="mu", beta_loss=loss, max_iter=2000, tol=1e-9, **weights
+    )
+    beta = {KL: 1, IS: 0}.get(loss, loss)  # type: ignore[call-overload]
+    dense = (new.toarray() if sparse.issparse(new) else new).astype(np.float64)
+
+    def objective(U: Any) -> float:
+        U = U.astype(np.float64)
+        penalty = weights.get("alpha_W", 0) * X.shape[1] * (0.5 * U.sum() + 0.25 * np.square(U).sum())
+        return reference.divergence(dense, np.maximum(U @ V.astype(np.float64), 1e-50), beta) + float(penalty)
+
+    slack = 1e-4 if dtype == "float32" else 1e-6
+    assert objective(model.transform(new)) <= objective(theirs) * (1 + slack) + 1e-9
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_parts_of_the_compiled_loop(dtype: Any) -> None:
+    """Logarithms, gathered columns and moves of UV are what NumPy says, over all sizes of numbers."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [np.exp(rng.uniform(-700, 700, 1000)), 1 + 1e-9 * rng.standard_normal(100), [1.0, 2.3e-308]]
+    )
+    found = values.copy()
+    loop.logarithms(found, found.view(np.int64), np.empty_like(found))
+    np.testing.assert_allclose(found, np.log(values), rtol=5e-15, atol=1e-16)
+    V, columns = rng.random((4, 30)).astype(dtype), rng.permutation(30)[:11]
+    G = np.empty((4, 11), dtype)
+    loop.gather(np.ascontiguousarray(V.T), columns, 11, G)
+    np.testing.assert_array_equal(G, V[:, columns])
+    y = rng.random(11).astype(dtype)
+    expected = np.maximum(y - dtype(0.7) * G[2], dtype(1e-15))
+    loop.update(y, -0.7, G, 2, 1e-15)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=np.finfo(dtype).eps)
+    assert (y == dtype(1e-15)).any()
+
+
+def test_powers_by_roots() -> None:
+    """A power in eighths is the power."""
+    A = np.random.default_rng(0).random((3, 4)) * 10
+    for eighths in range(17):
+        np.testing.assert_allclose(solver._to_eighths(A, eighths), A ** (eighths / 8), rtol=1e-14)
 
 
 @pytest.mark.parametrize("beta", [1, 0, 0.5, 1.5, 3])

@@ -33,6 +33,7 @@ from dspnmf.solvers.divergence import DivergenceDescent, divergence_of, divergen
 from dspnmf.solvers.loop import Update
 
 LOSSES = {"frobenius": 2.0, "kullback-leibler": 1.0, "itakura-saito": 0.0}
+_SPARSE, _SWEEPS_OF_SPARSE = 0.1, 4  # share of stored entries below which codes are swept more often
 _NUMBER = Allowed(lambda value: _validation.number(-2).test(value) and value <= 4, "a number >= -2 and <= 4")
 BETA_LOSS = either(one_of(*LOSSES), _NUMBER)
 
@@ -97,8 +98,10 @@ class WithLosses(Penalized):
     def _update(self, problem: Problem) -> Update:
         if not self._divergent:
             return super()._update(problem)
-        inner = getattr(self, "inner_iter", "auto")
-        return DivergenceDescent(1 if inner == "auto" else int(inner))
+        inner, (n, m) = getattr(self, "inner_iter", "auto"), problem.rows.shape
+        if inner == "auto":  # what surrounds sweeps costs as much as many where X holds little more than V does
+            inner = _SWEEPS_OF_SPARSE if problem.rows.product_cost < _SPARSE * 2 * n * m * problem.rows.k else 1
+        return DivergenceDescent(int(inner))
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         if not self._divergent:

@@ -30,6 +30,7 @@ from dspnmf.backends.kernels.products import Source
 
 _DENSE = 0.6  # share of positive entries above which a row is not gathered
 _STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
+_LEAST, _ROOT_OF_TWO, _LOG_OF_TWO = 2.3e-308, 2**0.5, 0.6931471805599453
 _ROWS = 4  # of a dense X whose ratios are added to the sums at once
 
 
@@ -143,9 +144,9 @@ def reconstruct(G: Array, u: Array, floor: float, y: Array) -> None:
 
 
 @compiled_reordering
-def derivatives(g: Array, x: Array, y: Array, beta: float, known: float) -> Any:
-    """Derivative of the divergence in one code, and the curvature of its bound; `known`: sum of g for beta = 1."""
-    zero = g.dtype.type(0)
+def derivatives(G: Array, a: int, x: Array, y: Array, beta: float, known: float) -> Any:
+    """Derivative of the divergence in code a, and the curvature of its bound; `known`: sum of G[a] for beta = 1."""
+    g, zero = G[a], G.dtype.type(0)
     pull, push, curve = zero, zero, zero
     p = g.size
     if beta == 1:
@@ -204,20 +205,46 @@ def stepped(u: float, slope: float, curve: float, rising: float, falling: float)
 
 
 @compiled_reordering
-def distance(x: Array, y: Array, p: int, beta: float) -> float:
-    """The divergence of y from x, entry by entry."""
+def logarithms(values: Array, bits: NDArray[np.int64], powers: Array) -> None:
+    """Positive numbers become their logarithms; `bits` is the same memory as integers.
+
+    A library's logarithm is called number by number; this vectorises. The number is ``2^power (1 + s) / (1 - s)``, with
+    |s| <= 0.172, and ``log((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + s^5 / 5 + ...)``.
+    """
+    for e in range(values.size):
+        powers[e] = (bits[e] >> 52) - 1023
+        bits[e] = (bits[e] & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000
+    for e in range(values.size):
+        part = values[e]  # from 1 to 2
+        large = part > _ROOT_OF_TWO
+        part = part / 2 if large else part
+        power = powers[e] + 1 if large else powers[e]
+        s = (part - 1) / (part + 1)
+        z = s * s
+        rest = z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z / 21)))
+        rest = z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + rest))))))
+        values[e] = power * _LOG_OF_TWO + 2 * (s + s * rest)
+
+
+@compiled_reordering
+def distance(x: Array, y: Array, p: int, beta: float, ratio: Array, bits: NDArray[np.int64], powers: Array) -> float:
+    """The divergence of y from x, entry by entry; the rest is memory, see `logarithms`."""
     total = 0.0
     if beta == 1:
         for e in range(p):
+            ratio[e] = max(np.float64(x[e]) / np.float64(y[e]), _LEAST)
+        logarithms(ratio[:p], bits[:p], powers[:p])
+        for e in range(p):
             a, b = np.float64(x[e]), np.float64(y[e])
-            total += b - a
-            if a > 0:
-                total += a * np.log(a / b)
+            total += b - a + a * ratio[e]
         return total
     if beta == 0:
         for e in range(p):
-            ratio = np.float64(x[e]) / np.float64(y[e])
-            total += ratio - 1 - np.log(ratio)
+            ratio[e] = max(np.float64(x[e]) / np.float64(y[e]), _LEAST)
+            total += ratio[e] - 1
+        logarithms(ratio[:p], bits[:p], powers[:p])
+        for e in range(p):
+            total -= ratio[e]
         return total
     for e in range(p):
         a, b = np.float64(x[e]), np.float64(y[e])
@@ -254,6 +281,29 @@ def add_rows(u: Array, ratios: Array, rows: int, total: Array) -> None:
         u0, u1, u2, u3, sums = u[0, a], u[1, a], u[2, a], u[3, a], total[a]
         for j in range(sums.size):
             sums[j] += u0 * r0[j] + u1 * r1[j] + u2 * r2[j] + u3 * r3[j]
+
+
+@compiled_reordering
+def gather(Vt: Array, columns: NDArray[np.intp], p: int, G: Array) -> None:
+    """``G = V`` in some columns (k x p); four at a time, and apart from `improve`, where views would be counted."""
+    k, e = len(G), 0
+    while e + 4 <= p:
+        v0, v1, v2, v3 = Vt[columns[e]], Vt[columns[e + 1]], Vt[columns[e + 2]], Vt[columns[e + 3]]
+        for a in range(k):
+            G[a, e], G[a, e + 1], G[a, e + 2], G[a, e + 3] = v0[a], v1[a], v2[a], v3[a]
+        e += 4
+    while e < p:
+        for a in range(k):
+            G[a, e] = Vt[columns[e], a]
+        e += 1
+
+
+@compiled_reordering
+def update(y: Array, step: float, G: Array, a: int, floor: float) -> None:
+    """``y += step G[a]``, not below the floor."""
+    g, by, least = G[a], y.dtype.type(step), y.dtype.type(floor)
+    for e in range(y.size):
+        y[e] = max(y[e] + by * g[e], least)
 
 
 @compiled_reordering
@@ -295,7 +345,7 @@ def improve(
         rising = max(rising, 3.0)
     most = longest(X, lo, hi, m, zeros)
     x, y, columns = np.empty(most, V.dtype), np.empty(most, V.dtype), np.empty(max(most, m), np.intp)
-    gathered = np.empty(k * most, V.dtype)
+    gathered, ratio, powers = np.empty(k * most, V.dtype), np.empty(most), np.empty(most)
     u, start, own, drawn, uS = np.empty(k, V.dtype), np.empty(k), np.empty(k), np.zeros(k), np.zeros(k)
     waits = np.zeros(k, np.intp)
     pull, push = np.empty((_ROWS, most), V.dtype), np.empty((_ROWS, most), V.dtype)
@@ -312,10 +362,7 @@ def improve(
         G = V
         if not complete:
             G = gathered[: k * p].reshape(k, p)
-            for e in range(p):
-                v = Vt[columns[e]]
-                for a in range(k):
-                    G[a, e] = v[a]
+            gather(Vt, columns, p, G)
         for a in range(k):
             own[a] = totals[a]
             u[a] = U[i, a]
@@ -346,7 +393,7 @@ def improve(
                 if waits[a] > s:
                     full = False
                     continue
-                slope, curve = derivatives(G[a], xs, ys, beta, own[a])
+                slope, curve = derivatives(G, a, xs, ys, beta, own[a])
                 before = np.float64(u[a])
                 slope += l1 + 2 * l2 * before
                 curve += 2 * l2
@@ -365,9 +412,7 @@ def improve(
                 step = new - u[a]
                 if step != 0:
                     u[a] = new
-                    g = G[a]
-                    for e in range(p):
-                        ys[e] = max(ys[e] + step * g[e], u.dtype.type(floor))
+                    update(ys, step, G, a, floor)
                     if structured and not anchored:
                         for c in range(k):
                             uS[c] += step * S[a, c]
@@ -389,7 +434,7 @@ def improve(
         if not summed:
             continue
         reconstruct(G, u, floor, ys)
-        value += distance(xs, ys, p, beta)
+        value += distance(xs, ys, p, beta, ratio, ratio.view(np.int64), powers)
         if not complete and not zeros:
             rest = 0.0
             for a in range(k):
