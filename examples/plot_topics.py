@@ -10,7 +10,7 @@ estimators are there, judged by the words alone?
 # %%
 # From texts to a sparse matrix
 # -----------------------------
-# Rows are estimators, columns are words, weighed by tf-idf. Rows have unit length, so XX' are cosines.
+# Rows are estimators, columns are words, weighted by tf-idf. Rows have unit length, so XX' are cosines.
 import inspect
 
 import matplotlib.pyplot as plt

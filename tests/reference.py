@@ -480,3 +480,27 @@ def divergence(X: np.ndarray, Y: np.ndarray, beta: float) -> float:
         else:
             total += (x**beta + (beta - 1) * y**beta - beta * x * y ** (beta - 1)) / (beta * (beta - 1))
     return total
+
+
+def divergence_sums(X: np.ndarray, U: np.ndarray, V: np.ndarray, beta: float) -> tuple[object, ...]:
+    """Divergence, sums that pull and push the components, U'1 and the squares of the codes; NaN has no weight."""
+    Y, (n, m), k = U @ V, X.shape, len(V)
+    value, pull, push = 0.0, np.zeros((m, k)), np.zeros((m, k))
+    for i in range(n):
+        for j in range(m):
+            if np.isnan(X[i, j]) or X[i, j] == Y[i, j] == 0:
+                continue
+            value += divergence(X[i, j], Y[i, j], beta)
+            if X[i, j] > 0:
+                pull[j] += X[i, j] * Y[i, j] ** (beta - 2) * U[i]
+            if Y[i, j] > 0:
+                push[j] += Y[i, j] ** (beta - 1) * U[i]
+    return value, pull, push, U.sum(axis=0), np.square(U).sum(axis=0)
+
+
+def divergence_slope(X: np.ndarray, U: np.ndarray, V: np.ndarray, beta: float) -> tuple[np.ndarray, np.ndarray]:
+    """The derivative of the divergence in the codes is the second of these, less the first."""
+    Y = U @ V
+    pull = np.where(X > 0, X, 0.0) * np.where(Y > 0, Y, 1e-15) ** (beta - 2)
+    push = np.where(np.isnan(X), 0.0, np.where(Y > 0, Y, 1e-15) ** (beta - 1))
+    return pull @ V.T, push @ V.T

@@ -33,11 +33,15 @@ def output_folder(path: Path, names: tuple[str, ...]) -> Iterator[Path]:
     A folder that exists keeps its other files; of the files of these names only those written now are there at the end.
     """
     path = path.resolve()  # of a link, the folder it leads to
-    path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{path.name}.dspnmf-"
-    for folder in (path.parent, path):
-        _remove_abandoned(folder, prefix)
-    work, lock = _new_folder(path if path.is_dir() else path.parent, prefix)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent, path):
+            _remove_abandoned(folder, prefix)
+        work, lock = _new_folder(path if path.is_dir() else path.parent, prefix)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise OSError(f"{path} cannot be written ({why}): name another folder, or make it writable.") from error
     try:
         if work.parent == path:
             work = _moved(work, path.parent)

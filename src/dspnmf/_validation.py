@@ -136,8 +136,8 @@ def check_ties(estimator: Estimator, name: str, value: object, known: tuple[str,
     if not (isinstance(value, str) and value in known):
         shown = repr(value) if isinstance(value, str) else "a matrix"
         raise ValueError(
-            f"{type(estimator).__name__} was fitted with {name}={shown}, which says nothing of new rows, so transform "
-            f"is not defined: use the codes of fit_transform, or {name} = {' or '.join(map(repr, known))}."
+            f"{type(estimator).__name__} was fitted with {name}={shown}, which says nothing about new rows, so "
+            f"transform is not defined: use the codes of fit_transform, or {name} = {' or '.join(map(repr, known))}."
         )
 
 
@@ -166,6 +166,10 @@ def check_labels_given(estimator: Estimator, y: ArrayLike) -> None:
         )
 
 
+ZEROS = (
+    "When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={loss!r}. Add a small value to X, or "
+    'use a positive beta_loss such as "kullback-leibler".'
+)
 _NEEDED = {  # a capability -> what a fit needs that for (`dspnmf.backends.protocol.Capability`)
     "svd": "a singular value decomposition of X in memory",
     "graphs": "all of X in memory, to search neighbours",
@@ -380,8 +384,8 @@ def warn_not_converged(max_iter: int, tol: float, change: float) -> None:
 def warn_unresolved(share: float) -> None:
     """Said where float32 codes cannot come closer, so that smaller objectives would be rounding."""
     warnings.warn(
-        f"The objective fell to {max(share, 0.0):.1e} of the numbers it is the difference of, which is less than "
-        "float32 resolves: its value is rounding. Pass X.astype('float64'), or a smaller alpha.",
+        f"The objective is {max(share, 0.0):.1e} of the sums whose difference it is. float32 does not resolve that: "
+        "its value is rounding error. Pass X.astype('float64'), or a smaller alpha.",
         RuntimeWarning,
         stacklevel=users_frame(),
     )
@@ -401,7 +405,7 @@ def check_labels(y: ArrayLike, n: int) -> tuple[NDArray[np.bool_], NDArray[Any],
         return np.zeros(n, dtype=bool), np.empty(0), np.empty(0, dtype=np.intp)
     y = column_or_1d(y)
     if len(y) != n:
-        raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label a row, -1 where it is unknown.")
+        raise ValueError(f"y has {len(y)} labels, but X has {n} rows: pass one label per row, -1 where it is unknown.")
     if any(_is_missing(label) for label in y) if y.dtype.kind == "O" else y.dtype.kind == "f" and np.isnan(y).any():
         raise ValueError("y has missing values: write -1 where a label is unknown.")
     labelled = y.astype(str) != "-1" if y.dtype.kind in "OUS" else y != -1
@@ -443,8 +447,8 @@ def check_no_codes_path(codes_path: Path | None) -> None:
     """Codes of a Dask array are written by Dask, chunk by chunk, where the chunks are."""
     if codes_path is not None:
         raise ValueError(
-            f"codes_path={str(codes_path)!r} is for files, but X is a Dask array, whose codes are one too: leave it "
-            "out, and write what fit_transform or transform returns with its to_zarr(path)."
+            f"codes_path={str(codes_path)!r} is for X in a file, but X is a Dask array, whose codes are a Dask array "
+            "too: leave it out, and call to_zarr(path) of what fit_transform or transform returns."
         )
 
 

@@ -152,7 +152,7 @@ def fetch(name: str, data_dir: Folder = None, *, unverified: bool = False) -> li
     for file in _ENTRIES[name].files:
         if file not in _URLS:
             raise ValueError(
-                f"{name} cannot be downloaded: this project knows no publisher's address of {file}. Put the file into "
+                f"{name} cannot be downloaded: the publisher gives no address of {file}. Put the file into "
                 f"{folder} yourself; load checks its SHA-256. Source: {_ENTRIES[name].source}."
             )
         _check_known(name, file, unverified)

@@ -194,6 +194,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             "cuda_incomplete": {"CHUNK": 500, "_GATHERED": 100},
             "cuda_tiles": {"SUMMED": 350},
             "tensor_nnls": {"AT_ONCE": 200},
+            "tensor_slabs": {"SLAB": 350, "HELD": 1000, "GATHERED": 100},
         }
     for module, names in sizes.items():
         for name, value in names.items():

@@ -18,7 +18,7 @@ import reference
 from dspnmf._threads import team
 from dspnmf._validation import check_backend
 from dspnmf.backends.protocol import Backend, Capability, ConjugateGradientRows, Data, MultiplicativeRows, Rows
-from dspnmf.backends.row_model import X_BLOCK, Completion, Operator, RandomCodes, RowModel, Ties
+from dspnmf.backends.row_model import X_BLOCK, Completion, DivergenceModel, Operator, RandomCodes, RowModel, Ties
 
 N, M, K, SCALE = 150, 12, 5, 1.7  # K: sweeps take four components at once, and then one
 TOLERANCE = {np.float64: 1e-10, np.float32: 2e-4}  # relative to the largest number of an array
@@ -565,6 +565,103 @@ def test_small_residuals(implementation: Implementation, tmp_path: Path) -> None
     rows.begin(U.copy())
     assert rows.residual2(rows.small.adopt(V.T)) == pytest.approx(np.sum((X - U @ V) ** 2), rel=1e-5)
     assert rows.gram_residual2() == pytest.approx(np.sum((X @ X.T - U @ U.T) ** 2), rel=1e-5)
+
+
+# -- errors measured by a divergence ---------------------------------------------------------------------------------
+
+losses = pytest.mark.parametrize("beta", [1.0, 1.5, 0.5])
+
+
+def divergent(case: Case, beta: float, alpha: float = 0.0) -> tuple[Any, DivergenceModel, np.ndarray, np.ndarray]:
+    """Rows with codes and a model with penalties; V and X in their unit."""
+    case.needs("divergences")
+    V = np.random.default_rng(5).random((K, M)) + 0.01
+    X, U = case.X.astype(np.float64) / SCALE, start(case.dtype).astype(np.float64)
+    rows: Any = case.data.divergence_rows(K, SCALE)
+    rows.begin(start(case.dtype))
+    adopt = rows.small.adopt
+    similar = (adopt(X.T @ U), adopt(U.T @ U)) if alpha else ()
+    return rows, DivergenceModel(beta, adopt(V.T), 0.03, 0.02, alpha, *similar), V, X
+
+
+def codes_of(rows: Any, codes: Any = None) -> np.ndarray:
+    """Codes in float64."""
+    return np.concatenate([np.asarray(block, np.float64) for block in rows.save_codes(codes)])
+
+
+def check_divergence_sums(case: Case, found: Any, U: np.ndarray, V: np.ndarray, X: np.ndarray, beta: float) -> None:
+    """Whether sums that left a look are those of the codes it left."""
+    value, pull, push, *rest = reference.divergence_sums(X, U, V, beta)
+    case.same(found.value, value)
+    case.same(found.pull, pull)
+    case.same(np.broadcast_to(found.push, push.shape), push)
+    case.same((found.ones, found.squares), tuple(rest))
+    if found.P is not None and len(found.P):
+        case.same((found.P, found.Q), (X.T @ U, U.T @ U))
+
+
+@losses
+def test_divergence_sums(case: Case, beta: float) -> None:
+    """The divergence and the sums for the components, of the codes as they are; a copy of the codes can be kept."""
+    rows, model, V, X = divergent(case, beta, 0.0 if case.implementation.missing else 0.1)
+    check_divergence_sums(case, rows.improve(model, 0), start(case.dtype).astype(np.float64), V, X, beta)
+    rows.remember()
+    before = codes_of(rows)
+    rows.improve(model, 1)
+    assert np.abs(codes_of(rows) - before).max() > 0.01
+    rows.recall()
+    np.testing.assert_array_equal(codes_of(rows), before)
+    zeros = (case.X == 0).any()
+    assert case.data.has_zeros() == zeros
+    assert zeros
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2], ids=["no structure", "structure"])
+@losses
+def test_divergence_sweeps(case: Case, beta: float, alpha: float) -> None:
+    """Sweeps lower the objective with penalties and structure, much at first; sums are those of the new codes."""
+    if case.implementation.missing and alpha > 0:
+        pytest.skip("only complete rows have similarities")
+    rows, model, V, X = divergent(case, beta, alpha)
+    adopt = rows.small.adopt
+
+    def objective(U: np.ndarray) -> float:
+        value = float(reference.divergence_sums(X, U, V, beta)[0])  # type: ignore[arg-type]  # it is a number
+        structure = alpha * np.square(X @ X.T - U @ U.T).sum() if alpha else 0.0
+        return value + 0.03 * float(U.sum()) + 0.02 * float(np.square(U).sum()) + float(structure)
+
+    values = [objective(start(case.dtype).astype(np.float64))]
+    for sweeps in (1, 2, 1):
+        found = rows.improve(model, sweeps)
+        U = codes_of(rows)
+        assert (U >= 0).all()
+        check_divergence_sums(case, found, U, V, X, beta)
+        values.append(objective(U))
+        if alpha:
+            model = model._replace(P=adopt(X.T @ U), Q=adopt(U.T @ U))
+    assert values[1] < values[0] - 0.1 * (values[0] - values[-1])
+    assert (np.diff(values) <= case.tolerance * values[0]).all()
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["codes as they are", "new codes"])
+@pytest.mark.parametrize("alpha", [0.0, 0.2], ids=["no structure", "structure"])
+@pytest.mark.parametrize("beta", [1.0, 1.5])
+def test_divergence_solve(case: Case, beta: float, alpha: float, fresh: bool) -> None:
+    """Codes that are solved for fulfil the conditions of a minimum, row by row."""
+    if case.implementation.missing and alpha > 0:
+        pytest.skip("only complete rows have similarities")
+    rows, model, V, X = divergent(case, beta, alpha)
+    U = codes_of(rows, rows.solve_divergence(model, fresh=fresh))
+    pull, push = reference.divergence_slope(X, U, V, beta)
+    push += 0.03 + 0.04 * U
+    if alpha:
+        old = start(case.dtype).astype(np.float64)
+        pull, push = pull + 4 * alpha * X @ (X.T @ old), push + 4 * alpha * U @ (old.T @ old)
+    size = np.maximum(pull, push).max(axis=1, keepdims=True)
+    near = 1e-3 if case.dtype is np.float64 else 2e-2
+    assert (np.abs((push - pull) * U) <= near * size * U.max(axis=1, keepdims=True)).all()
+    assert ((push - pull) >= -near * size)[X.sum(axis=1) > 0].all()
+    rows.release()
 
 
 # -- missing cells -----------------------------------------------------------------------------------------------------

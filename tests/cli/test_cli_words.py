@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from messy_files import Messy, Question, messy_files, questions
 from typer.testing import CliRunner
+from workbooks import write_workbook
 
 import dspnmf
 from dspnmf.cli import progress
@@ -75,6 +76,19 @@ def test_questions_can_be_answered(file: Question, tmp_path: Path) -> None:
         run(*words, *shlex.split(answer))
 
 
+def test_how_text_is_written_can_be_given(tmp_path: Path) -> None:
+    """Marks, encoding, lines to skip and words for missing values are taken from the options, in transform too."""
+    content = "1;2;3;4\n5;6;7;8\nNr;größe;b;c\n1;1.234;x;3,5\n2;5;2,5;kaputt\n3;7.000;1,5;2\n4;7;2,5;1\n"
+    (tmp_path / "x.txt").write_bytes(content.encode("mac_roman"))
+    words = shlex.split("--decimal , --thousands . --encoding mac_roman --skip-rows 2 --na x --na kaputt")
+    said = run("fit", tmp_path / "x.txt", "--rank", 2, *QUICK, *words, "--out", tmp_path / "out").output
+    assert "3 features: größe, b, c" in said
+    assert "Missing: 2 of 12 cells" in said
+    run("transform", tmp_path / "out", tmp_path / "x.txt", *words, "--out", tmp_path / "codes.csv")
+    least = read(tmp_path / "out" / "components.csv").X[2]
+    np.testing.assert_allclose(least, [5, 1.5, 1])
+
+
 def test_columns_are_said(table: Path, tmp_path: Path) -> None:
     """Features, index, label, what is left out and how all is scaled are on the console and in metrics.json."""
     words = ("fit", table, "--rank", 2, *QUICK, "--out", tmp_path / "out", "--label", "cultivar")
@@ -89,6 +103,19 @@ def test_columns_are_said(table: Path, tmp_path: Path) -> None:
         "sample_id": "its name is that of an id"
     }
     assert "5 features: sample_id, ph" in run(*words, "--include", "sample_id", "--force").output
+
+
+def test_a_spreadsheet_is_fitted(tmp_path: Path) -> None:
+    """The sheet that was read is named, another one can be asked for, and its model codes it again."""
+    rng = np.random.default_rng(0)
+    rows = [["plot", "a [g]", "b [g]", "c [g]"], *([f"p{i}", *map(float, rng.random(3))] for i in range(9))]
+    path = write_workbook(tmp_path / "book.xlsx", {"Notes": [["by hand"]], "First": rows, "Second": rows[:7]})
+    words = ("fit", path, "--rank", 2, *QUICK, "--out", tmp_path / "out", "--force")
+    said = run(*words).output
+    assert "sheet 'First' (there are also 'Notes', 'Second'); names in row 1" in said
+    assert "as all have the unit g" in said
+    assert "6 samples" in run(*words, "--variable", "Second").output
+    run("transform", tmp_path / "out", path, "--out", tmp_path / "codes.csv")
 
 
 def test_components_have_their_units(tmp_path: Path) -> None:
@@ -143,7 +170,8 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--method GDNMF", 1, "GDNMF with label_weight=1 needs labels: name their column with --label; GNMF is"),
         ("--set label_weight=2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
         ("--label-weight 2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
-        ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: it has beta"),
+        ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: did you mean beta?"),
+        ("--alpha 1 --method NMF", 1, "NMF has no parameter alpha: it has alpha_H, alpha_W"),
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),
         ("--exclude nothing", 1, "Correct --exclude."),
@@ -164,12 +192,55 @@ def test_nothing_is_ignored(words: str, status: int, says: str, table: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_is_named(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results in a place where no folder can be made are refused with that place, before the fit."""
+
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    monkeypatch.setattr("dspnmf.cli.fit.fit_table", lambda *_, **__: pytest.fail("the fit began"))
+    said = run("fit", table, *QUICK, "--out", tmp_path / "out", status=1).stderr
+    assert f"{tmp_path / 'out'} cannot be written (Permission denied): name another folder" in said
+
+
+def test_bad_cells_are_named(tmp_path: Path) -> None:
+    """An empty cell is called a cell, not a value, and an infinite one is said to be so."""
+    for text, says in (("", "A cell of sample 0 (line 2), feature a is empty"), ("inf", "feature a is infinite")):
+        (tmp_path / "bad.csv").write_text(f"a,b\n{text},2\n3,4\n5,7\n")
+        words = ("--rank", 1, "--missing", "error", "--out", tmp_path / "out")
+        assert says in run("fit", tmp_path / "bad.csv", *words, status=1).stderr
+
+
 def test_usage_errors_are_json() -> None:
     """With --json what cannot be meant is JSON on standard output, and status 2."""
     for words in (("fit", "x.csv", "--rank", "x"), ("fit",), ("fit", "x.csv", "--nothing"), ("nothing",)):
         result = run(*words, "--json", status=2)
         assert json.loads(result.stdout)["error"]
         assert run(*words, status=2).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--rank three", "'--rank': it must be a whole number."),
+        ("--rank 0", "'--rank': it must be at least 1"),
+        ("--alpha x", "'--alpha': it must be a number."),
+        ("--scale log", "'--scale': 'log' is not one of 'common', 'minmax', 'max', 'l2', 'none'."),
+    ],
+)
+def test_usage_errors_are_plain(words: str, says: str, table: Path) -> None:
+    """What an option may be is said in plain words."""
+    assert says in " ".join(run("fit", table, *words.split(), status=2).stderr.split())
+
+
+def test_new_rows_are_described(table: Path, tmp_path: Path) -> None:
+    """What is assumed of a file of new rows, and which of its lines are no samples, is said next to the results."""
+    run("fit", table, "--rank", 2, *QUICK, "--exclude", "cultivar", "--out", tmp_path / "out")
+    (tmp_path / "new.csv").write_text("ph,mass,height,count\n1,2,3,4\n5,6,7,8\n\nby hand\n")
+    result = run("transform", tmp_path / "out", tmp_path / "new.csv", "--out", tmp_path / "codes.csv")
+    assert "names in line 1; not samples: line 5 ('by hand', a note).\n2 samples" in result.stderr
+    assert result.stdout == f"Codes of 2 samples: {tmp_path / 'codes.csv'}\n"
 
 
 def test_python_m() -> None:

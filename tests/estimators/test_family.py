@@ -341,7 +341,7 @@ def test_no_transform_without_ties(wine: np.ndarray) -> None:
     common = {"random_state": 0, "tol": 1e-2}
     with pytest.raises(ValueError, match=r"GNMF was fitted with graph=a matrix.*or graph = 'knn'"):
         GNMF(2, graph=A, **common).fit(wine).transform(wine)
-    with pytest.raises(ValueError, match="similarity='self-tuned', which says nothing of new rows"):
+    with pytest.raises(ValueError, match="similarity='self-tuned', which says nothing about new rows"):
         DSPNMF(2, similarity="self-tuned", **common).fit(wine).transform(wine)
     with pytest.raises(AttributeError, match="SymNMF has no transform: it factorizes the similarities"):
         SymNMF(2, **common).fit(wine).transform(wine)

@@ -129,7 +129,7 @@ def test_attacks_are_refused(name: str, where: str, wine_path: Path, trap: Path)
     with pytest.raises(ModelFileError) as caught:
         dspnmf.load(wine_path)
     if name not in ("old protocol", "estimator that is none"):
-        assert "names what no model is made of: " in str(caught.value)
+        assert "names types that no model is made of: " in str(caught.value)
         assert "Nothing of it was loaded or run" in str(caught.value)
     assert not Trap.sprung
     assert not (trap / "sprung").exists()

@@ -289,6 +289,7 @@ def other_rows() -> list[Messy]:
             "padded_notes.csv", [names, *rows, *end, *remark], "line 16 ('n.d. = not determined', no values)", "", ";"
         ),
         file("parts.csv", [names, part[0], *rows[:6], part[1], *rows[6:]], "line 9 ('Field B', no values)", "", ";"),
+        file("ruled.txt", [names, ["----"] * 5, *rows], "names in line 1", "", "|"),
         file("names_again.csv", [names, *rows[:5], names, *rows[5:]], "line 7 (the names again)"),
         file("dos.csv", [names, *rows], "names in line 1", "\x1a"),
     ]
@@ -338,6 +339,7 @@ def axes() -> list[Messy]:
     spectra, named = [[wave, *row] for wave, row in zip(waves, rows, strict=True)], ["S1", "S2", "S3", "S4"]
     infrared = [[wave, *row] for wave, row in zip(falling, rows, strict=True)]
     samples = ("samples in columns",)
+    euros = [[f"{number(value, ',', '.')} €" for value in row] for row in LARGE]
     lakhs = np.array([[1234567.0, 1234.0], [987654.0, 12345.0], [100000.0, 2.0]] * 4)
     indian = {1234567: "12,34,567", 987654: "9,87,654", 100000: "1,00,000", 12345: "12,345", 1234: "1,234", 2: "2"}
 
@@ -354,8 +356,12 @@ def axes() -> list[Messy]:
         Messy("years.csv", first("Year", [str(row) for row in range(1999, 1999 + N)]), NAMES, VALUES, (), (), "Year"),
         Messy("compact_dates.csv", first("date", dates), NAMES, VALUES, (), (), "date"),
         Messy("codes_with_zeros.csv", first("code", [f"{row:05d}" for row in range(N)]), NAMES, VALUES, (), (), "code"),
+        Messy("batch.csv", first("batch", [str(1 + row % 2) for row in range(N)]), NAMES, VALUES, (), ("batch",)),
+        Messy("steps.csv", first("t [h]", [f"{row / 4}" for row in range(N)]), NAMES, VALUES, (), (), "t [h]"),
+        Messy("mass_spectra.csv", text([["m/z", *named], *spectra]).encode(), waves, VALUES.T, samples),
         Messy("class.csv", first("class", [str(row % 3) for row in range(N)]), NAMES, VALUES, (), ("class",)),
         Messy("empty_first.csv", text(unnamed, ";").encode(), NAMES, VALUES, (), (), "plot"),
+        Messy("euros.csv", text([["a", "b", "c"], *euros], ";").encode(), ["a", "b", "c"], LARGE, ("'€' taken off",)),
         Messy("lakhs.csv", text([["rent", "tax"], *grouped]).encode(), ["rent", "tax"], lakhs, ("separated by ','",)),
         Messy(
             "cyrillic.csv", text([["высота", "масса", "скорость", "урожай"], *rows], ";").encode("cp1251"),

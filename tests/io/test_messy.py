@@ -119,6 +119,8 @@ def test_rows_that_do_not_fit_the_names(tmp_path: Path) -> None:
         ("depth", [0.5, 1, 1.2, 2, 2.5, 3, 3.5, 4, 4.5, 7], True),
         ("class", [0, 1, 2, 0, 1, 2], False),
         ("target", [0.5, 1, 2, 0, 1, 2], True),
+        ("replicate", [1, 2, 1, 2, 1, 2], False),
+        ("x", [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5], False),
         ("count", [1, 5, 9, 10, 20, 30, 31, 44, 50, 51], True),
         ("NO", [40, 12, 31, 9], True),
     ],
@@ -162,9 +164,10 @@ def test_rows_that_are_samples_stay(tmp_path: Path) -> None:
     assert table(tmp_path, "firm,a,b\nShell,1,2\nTotal,3,4\n").X.shape == (2, 2)
     assert table(tmp_path, "firm,a,b\nShell,1,2\nBP,2,2\nTotal,3,4\n").X.shape == (2, 2)
     whole = "firm,a,b\nShell,1,2\nEni,1,2\nBP,2,2\n"
-    for cut in (f"{whole}Tot", f"{whole}Eni,2\nTotal,3,4\n"):
+    for cut in (f"trial\nfirm,a,b\nShell,1,2,3\n{whole[9:]}", f"{whole}Tot", f"{whole}Eni,2\nTotal,3,4\n"):
         with pytest.raises(ReadError, match="but the rows above have 3"):
             table(tmp_path, cut)
+    assert table(tmp_path, f"trial\ntwo,long,lines,here\n{whole}").features.tolist() == ["a", "b"]
     found = table(tmp_path, "kind,a,b\nx1A,1A,3\ny,2A,4\n")  # names, no amperes
     assert found.features.tolist() == ["b"]
     assert table(tmp_path, "a,b\n-999,3\n-1000,4\n").X[0, 0] == -999

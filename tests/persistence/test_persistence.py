@@ -304,7 +304,7 @@ FOREIGN: dict[str, tuple[Callable[[], bytes], str]] = {
     "joblib zlib": (lambda: joblib_bytes(3), "pickle or joblib"),
     "joblib gzip": (lambda: joblib_bytes(("gzip", 3)), "pickle or joblib"),
     "joblib xz": (lambda: joblib_bytes(("xz", 3)), "pickle or joblib"),
-    "zip": (lambda: other_zip(a_txt="x"), "is a zip archive, but no model file"),
+    "zip": (lambda: other_zip(a_txt="x"), "is a zip archive, but not a model file"),
     "skops": (skops_bytes, "was not written by dspnmf.save, but by skops alone.*skops.io.load"),
     "no json": (lambda: other_zip(schema_json="{", dspnmf_json="{"), r"is damaged \(JSONDecodeError"),
     "no note": (lambda: other_zip(schema_json="{}", dspnmf_json="{}"), r"is damaged \(KeyError: 'format'\)"),

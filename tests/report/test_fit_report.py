@@ -552,6 +552,12 @@ def test_columns_of_many_numbers_are_classes_of_equal_count() -> None:
     assert all(numbers[of == c].max() <= numbers[of == c + 1].min() for c in range(6))
 
 
+def test_measurements_of_few_samples_are_no_categories() -> None:
+    """Numbers that nearly all differ are classes of neighbouring numbers also where the samples are few."""
+    assert column("weight", np.arange(20.0))["ordered"]
+    assert not column("class", np.arange(20) % 10)["ordered"]
+
+
 def test_columns_of_many_words() -> None:
     """The rarest of many values share a class but are read out by name; where all differ, there are no classes."""
     words = np.repeat([f"w{i:02d}" for i in range(40)], np.arange(40, 0, -1))

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from dspnmf import DSPNMF, DSPNMFCV, NMF, SymNMF
+from dspnmf import DSPNMF, DSPNMFCV, NMF, ConsensusNMF, SymNMF
 from dspnmf.report import report
 
 pytest.importorskip("jinja2", reason="pages need jinja2 (the extra `report`)")
@@ -77,7 +77,7 @@ def test_a_search_over_a_pipeline(tmp_path: Path) -> None:
 def test_what_cannot_be_reported_is_said(wine: np.ndarray, tmp_path: Path) -> None:
     """Estimators of others, words among the numbers, and a method without transform are named, with the way out."""
     model, path = NMF(2, random_state=0).fit(wine), tmp_path / "page.html"
-    with pytest.raises(TypeError, match="model is MinMaxScaler, which is not an estimator of dspnmf"):
+    with pytest.raises(TypeError, match=r"model is sklearn\.MinMaxScaler, which is not an estimator of dspnmf"):
         report(MinMaxScaler().fit(wine), wine, path=path)
     with pytest.raises(ValueError, match="values that are not numbers"):
         report(model, FRAME.assign(colour="red"), path=path)
@@ -89,3 +89,28 @@ def test_what_cannot_be_reported_is_said(wine: np.ndarray, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="12 names of features for 13"):
         report(model, wine, feature_names=list("abcdefghijkl"), path=path)
     assert report(make_pipeline(model), wine, path=path, picture=None).exists()
+
+
+def test_a_data_frame_of_labels(tmp_path: Path) -> None:
+    """Each column of a data frame is something to colour by."""
+    labels = pd.DataFrame({"year": [1990, 1991] * 89, "grower": ["a", "b"] * 89})
+    path = report(NMF(2, random_state=0).fit(FRAME), FRAME, labels=labels, baseline=False, path=tmp_path / "a.html")
+    assert [column["name"] for column in codes_of(path)["columns"]] == ["year", "grower"]
+
+
+def test_a_consensus_has_a_report(tmp_path: Path) -> None:
+    """The consensus of several runs is a model like the others, in a pipeline too."""
+    model = make_pipeline(MinMaxScaler(), ConsensusNMF(NMF(2), n_runs=4, random_state=0)).fit(FRAME)
+    page = report(model, FRAME, baseline=False, path=tmp_path / "runs.html").read_text("utf-8")
+    assert "ConsensusNMF of rank 2" in page
+
+
+def test_wrong_arguments_are_said_before_work(tmp_path: Path) -> None:
+    """An array in place of the model, and a folder that is not there, are named."""
+    model = NMF(2, random_state=0).fit(FRAME)
+    with pytest.raises(TypeError, match=r"model is pandas\.DataFrame, which is not an estimator of dspnmf"):
+        report(FRAME, model)
+    with pytest.raises(ValueError, match=r"labels have shape \(178, 2\), but must be one for each sample"):
+        report(model, FRAME, labels=np.ones((178, 2)))
+    with pytest.raises(FileNotFoundError, match=r"There is no folder .*nowhere: create it, or choose another path"):
+        report(model, FRAME, path=tmp_path / "nowhere" / "r.html")

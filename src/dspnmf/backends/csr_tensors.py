@@ -26,7 +26,7 @@ def stored_values(X: Tensor) -> Tensor:
 def transposed(X: Tensor) -> Tensor:
     """A CSR tensor's transpose, as CSR."""
     columns = X.to_sparse_csc()
-    return _csr(columns.ccol_indices(), columns.row_indices(), columns.values(), (X.shape[1], X.shape[0]))
+    return csr_of_parts(columns.ccol_indices(), columns.row_indices(), columns.values(), (X.shape[1], X.shape[0]))
 
 
 def transposition(X: Tensor) -> Tensor:
@@ -37,14 +37,16 @@ def transposition(X: Tensor) -> Tensor:
 
 def csr_with_values(X: Tensor, values: Tensor) -> Tensor:
     """Other values where a CSR tensor has its own."""
-    return _csr(X.crow_indices(), X.col_indices(), values, (X.shape[0], X.shape[1]))
+    return csr_of_parts(X.crow_indices(), X.col_indices(), values, (X.shape[0], X.shape[1]))
 
 
 def csr_rows(X: Tensor, lo: int, hi: int) -> Tensor:
     """Some rows of a CSR tensor."""
     begin = X.crow_indices()[lo : min(hi, X.shape[0]) + 1]
     first, last = int(begin[0]), int(begin[-1])
-    return _csr(begin - first, X.col_indices()[first:last], X.values()[first:last], (len(begin) - 1, X.shape[1]))
+    return csr_of_parts(
+        begin - first, X.col_indices()[first:last], X.values()[first:last], (len(begin) - 1, X.shape[1])
+    )
 
 
 def row_numbers(X: Tensor) -> Tensor:
@@ -67,7 +69,7 @@ def csr_hstack(parts: list[Tensor]) -> Tensor:
         at = torch.arange(len(rows), device=begin.device) + (begin[:-1] + before - own[:-1])[rows]
         columns[at], values[at] = part.col_indices().long() + width, part.values()
         width, before = width + int(part.shape[1]), before + length
-    return _csr(begin, columns, values, (len(begin) - 1, width))
+    return csr_of_parts(begin, columns, values, (len(begin) - 1, width))
 
 
 def csr_on_host(X: Tensor) -> Sparse:
@@ -80,10 +82,10 @@ def csr_on_device(A: Matrix, dtype: torch.dtype, device: torch.device) -> Tensor
     """A matrix of the host as CSR tensor."""
     csr = sparse.csr_array(A)
     begin, columns = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (csr.indptr, csr.indices))
-    return _csr(begin, columns, torch.from_numpy(np.array(csr.data)).to(device, dtype), csr.shape)
+    return csr_of_parts(begin, columns, torch.from_numpy(np.array(csr.data)).to(device, dtype), csr.shape)
 
 
-def _csr(begin: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def csr_of_parts(begin: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
     """A CSR tensor of its parts; without Torch's warning that they are in beta, which the caller has seen."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)

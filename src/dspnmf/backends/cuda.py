@@ -165,7 +165,6 @@ class DeviceRows(ConjugateGradientRows):
         self.k = k
         self.dtype = numpy_dtype(X)
         self._X = X
-        self._pushed = transposed(X).double() if is_csr(X) else X
         self._operators = DeviceOperators(operators, X.dtype, X.device)
         kernels = fused_kernels(X)
         self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
@@ -181,6 +180,11 @@ class DeviceRows(ConjugateGradientRows):
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
         self.rounding = float(np.finfo(self.dtype).eps) / (max(self.shape[0], 1) * k) ** 0.5  # of the codes
+
+    @cached_property
+    def _pushed(self) -> Tensor:
+        """X as `push` takes it."""
+        return transposed(self._X).double() if is_csr(self._X) else self._X
 
     # -- codes -----------------------------------------------------------------------------------------------------
 
@@ -252,6 +256,7 @@ class DeviceRows(ConjugateGradientRows):
         kernels, shape = fused_kernels(self._X), (size, self.k, self.shape[0])
         wide = PlainTiles() if kernels is None else kernels.tiles_for(self._X, size * self.k)
         common = {name: torch.zeros(shape, dtype=self._X.dtype, device=self._X.device) for name in ("U", "D")}
+        assert self._pushed is not None  # made once, for all
         made = [copy(self) for _ in range(size)]
         for start, rows in enumerate(made):
             rows._common, rows._start, rows._wide = common, start, wide

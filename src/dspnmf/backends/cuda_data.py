@@ -25,6 +25,7 @@ from dspnmf.backends.csr_tensors import (
     stored_values,
 )
 from dspnmf.backends.cuda import CHUNK, DeviceRows, dense_chunks, fused_kernels, numpy_dtype
+from dspnmf.backends.cuda_divergence import DeviceDivergenceRows
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.protocol import Backend
 from dspnmf.backends.row_model import BlockNorms, Operator
@@ -63,6 +64,15 @@ class CudaData(BaseData):
         """Rows of all blocks together."""
         norms = BlockNorms(self.norm2(scale), partial(self.gram_norm2, scale)) if len(self.blocks) == 1 else None
         return DeviceRows(self._together(), k, scale / self.unit, operators, norms)
+
+    def has_zeros(self) -> bool:
+        """Whether a cell is zero: cells that a CSR tensor does not store are."""
+        values = stored_values(self.blocks["X"])
+        return values.numel() < self.shape[0] * self.shape[1] or bool((values == 0).any())
+
+    def divergence_rows(self, k: int, scale: float) -> DeviceDivergenceRows:
+        """Rows of X, missing cells as they are."""
+        return DeviceDivergenceRows(self.blocks["X"], k, scale / self.unit)
 
     def _together(self) -> Tensor:
         parts = list(self.blocks.values())

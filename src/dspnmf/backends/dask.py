@@ -2,8 +2,9 @@
 
 Requirements: X is n x m, chunked by rows (columns are joined, with a warning). Chunks stay where Dask has them, the
 states of their codes next to them (`dspnmf.backends.dask_partition`); one tree reduction of (m + 2k) k numbers brings
-the sums of a look here. Only `hals` works: it needs nothing but that. Codes come back as a Dask array with the row
-chunks of X, made of X's own graph or of codes in this process, so that Dask can compute them again on any worker.
+the sums of a look here. Only `hals` works, and errors measured by a divergence: they need nothing but that. Codes come
+back as a Dask array with the row chunks of X, made of X's own graph or of codes in this process, so that Dask can
+compute them again on any worker.
 """
 
 from __future__ import annotations
@@ -30,11 +31,20 @@ from dspnmf._typing import Array, ArrayLike
 from dspnmf.backends import dask_partition as partition
 from dspnmf.backends import norms
 from dspnmf.backends.base_data import BaseData
-from dspnmf.backends.chunk_facts import ChunkFacts
+from dspnmf.backends.incomplete import means_of_known
 from dspnmf.backends.memory import MemoryBackend, on_host
 from dspnmf.backends.memory_rows import TRIANGLE, MemoryRows, Triangle, rounding_of_looks
-from dspnmf.backends.protocol import Backend, Capability, Rows
-from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Sums, Ties
+from dspnmf.backends.protocol import Backend, Capability, DivergenceRows, Rows
+from dspnmf.backends.row_model import (
+    Completion,
+    DivergenceModel,
+    DivergenceSums,
+    Operator,
+    RandomCodes,
+    RowModel,
+    Sums,
+    Ties,
+)
 from dspnmf.backends.small_arrays import HOST, Small
 
 _KEPT = 2**26  # bytes of codes that come to this process where X can be lost with the cluster's memory
@@ -48,6 +58,8 @@ class DaskData(BaseData):
         super().__init__(X, X.shape, np.dtype(X.dtype), DaskBackend(), math.nan)
         self.method = method  # the estimator's name, for messages
         self.chunks = X  # X and the columns it was widened by
+        self.missing = False  # whether NaN is a missing cell
+        self.filled = 0.0  # sum of the missing cells at the means of their columns, in the user's unit
         self.lasting = True  # whether X can be computed from its graph alone, as far as known
 
     @cached_property
@@ -65,6 +77,22 @@ class DaskData(BaseData):
         self.lasting = not distributed.futures_of(X)  # persisted or scattered chunks are in the cluster's memory only
         return ClusterExecutor(client, blocks, spans)  # type: ignore[return-value]  # same methods, other states
 
+    def survey(self) -> None:
+        """All facts, from one pass."""
+        self.facts, *more = self.executor.apply(partial(partition.facts, missing=self.missing))[1]
+        self.facts.check(self.method)
+        self.largest = self.facts.largest
+        if self.missing:
+            sums, lost = more
+            n, m = self.shape
+            if lost.sum() == n * m:
+                raise ValueError(_validation.NOTHING_KNOWN.format(shape=f"{n} x {m}"))
+            self.filled = float(means_of_known(sums, n - lost) @ lost)
+
+    def mean(self) -> float:
+        """The mean of X, missing cells at those of their columns."""
+        return super().mean() + self.filled / (self.shape[0] * self.shape[1])
+
     def gram_norm2(self, scale: float, block: str = "X") -> float:
         """||XX'||^2 = ||X'X||^2, in stripes of columns."""
         m, value = self.shape[1], 0.0
@@ -81,6 +109,14 @@ class DaskData(BaseData):
             self._refuse("operators")
         return DaskRows(self, k, scale / self.unit)
 
+    def has_zeros(self) -> bool:
+        """Whether a cell is zero, for a pass over X; where codes are lazy, that is found when they are computed."""
+        return not math.isnan(self.largest) and bool(self.executor.apply(partial(partition.zeros))[1][0])
+
+    def divergence_rows(self, k: int, scale: float) -> DaskDivergenceRows:
+        """Rows whose errors are measured by a divergence."""
+        return DaskDivergenceRows(self, k, scale / self.unit)
+
     def with_ones(self, scale: float) -> DaskData:
         """X with a column of ones, chunk by chunk."""
         data, X = DaskData(self.blocks["X"], self.method), self.blocks["X"]
@@ -96,6 +132,7 @@ class DaskData(BaseData):
     def _divided(self, unit: float) -> DaskData:
         data = DaskData(self.blocks["X"] / self.dtype.type(unit), self.method)
         data.unit, data.facts, data.largest = unit, self.facts, self.largest
+        data.missing, data.filled = self.missing, self.filled
         return data
 
 
@@ -216,11 +253,42 @@ class DaskRows(Rows):
         return self.data.executor.apply(command, self._states)
 
 
+class DaskDivergenceRows(DaskRows, DivergenceRows):
+    """Rows of a Dask array whose errors are measured by a divergence; one tree of sums for a look."""
+
+    _kept: Any = None
+
+    def improve(self, model: DivergenceModel, sweeps: int) -> DivergenceSums:
+        """By the compiled loops, where the rows are."""
+        command = partial(partition.improve, model=model, sweeps=sweeps, scale=self.scale)
+        self._states, sums = self.data.executor.apply(command, self._states)
+        self._known = None
+        return DivergenceSums(*sums)
+
+    def solve_divergence(self, model: DivergenceModel, *, fresh: bool) -> DaskCodes:
+        """Codes that minimise the model row by row, solved when they are needed: convex problems from X alone."""
+        solve = partial(partition.solve_divergence, model=model, k=self.k, scale=self.scale)
+        return DaskCodes(self, None if fresh or 1 <= model.beta <= 2 else self._states, (solve,))
+
+    def remember(self) -> None:
+        """The states: they do not change."""
+        self._kept = self._states
+
+    def recall(self) -> None:
+        """The states that were kept."""
+        self._states, self._known = self._kept, None
+
+    def release(self) -> None:
+        """Free what was kept, too."""
+        super().release()
+        self._kept = None
+
+
 class DaskBackend(MemoryBackend):
     """Dask arrays."""
 
     name = "a Dask array"
-    capabilities: frozenset[Capability] = frozenset()
+    capabilities: frozenset[Capability] = frozenset({"divergences"})
     solvers: tuple[str, ...] = ("hals",)
 
     def storing(self, codes_path: Path | None) -> Backend:
@@ -244,10 +312,10 @@ class DaskBackend(MemoryBackend):
             X, computed = X.copy(), X.persist() if client_of(X) is not None else X.copy()
             X._chunks = computed.compute_chunk_sizes().chunks  # its own graph stays: what is persisted can be lost
         data = DaskData(X, method)
+        data.missing = _validation.takes_missing(estimator)
         if reset:
             _validation.check_not_empty(method, data.shape)
-            data.facts = data.executor.apply(partial(partition.facts))[1][0].check(method)
-            data.largest = data.facts.largest
+            data.survey()
         return data
 
     def codes(self, codes: DaskCodes) -> da.Array:
@@ -255,7 +323,7 @@ class DaskBackend(MemoryBackend):
         data, X = codes.rows.data, codes.rows.data.chunks
         meta, chunks = np.empty((0, 0), data.dtype), (X.chunks[0], (codes.rows.k,))
         if codes.states is None and (data.lasting or data.shape[0] * codes.rows.k * data.dtype.itemsize > _KEPT):
-            small = dask.delayed((codes.updates, data.method), traverse=False)
+            small = dask.delayed((codes.updates, data.method, data.missing), traverse=False)
             return X.map_blocks(_codes_of_chunk, small, dtype=data.dtype, chunks=chunks, meta=meta)
         name = f"codes-{uuid.uuid4().hex}"
         graph = {(name, number, 0): U for number, U in enumerate(codes.rows.save_codes(codes))}
@@ -279,15 +347,15 @@ def client_of(X: da.Array) -> Any:
 
 
 def _codes_of_chunk(
-    X: ArrayLike, small: tuple[Sequence[partition.Command], str], block_info: Mapping[Any, Any]
+    X: ArrayLike, small: tuple[Sequence[partition.Command], str, bool], block_info: Mapping[Any, Any]
 ) -> Array:
     """Codes of a chunk whose values are allowed, by updates."""
-    updates, method = small
+    updates, method, missing = small
     lo, hi = block_info[0]["array-location"][0]
     span = (0, 0) if np.isnan(hi) else (int(lo), int(hi))  # rows of chunks of unknown size have no number
     state: Any = None
     with alone():
-        ChunkFacts.of(partition.as_block(X), span[0]).check(method)
+        partition.facts(X, span, None, missing=missing)[1][0].check(method)
         for update in updates:
             state, _ = update(X, span, state)
     return np.asarray(state[0])

@@ -32,7 +32,7 @@ from dask.utils import parse_timedelta
 from distributed import Client, Future, KilledWorker
 
 from dspnmf._typing import Array
-from dspnmf.backends.dask_partition import Addends, Command, Span, apply, total, tree
+from dspnmf.backends.dask_partition import Addends, Command, Span, apply, improve, on_rows, total, tree
 
 Result = TypeVar("Result")
 Group: TypeAlias = tuple[str, list[int]]  # a worker, and the chunks that one of its threads works on
@@ -41,6 +41,7 @@ _EMBED = 2**20  # bytes sent along with the tasks of a pass; more are scattered,
 _CHECKPOINT_EVERY = 8  # updates at least between two checkpoints
 _CHECKPOINT_COST = 0.05  # of the time of a fit: checkpoints are rarer where they would take more
 _CHECKPOINT_BYTES = 2**33  # larger codes stay on the workers; where they are lost, a descent is repeated from its start
+_REPEATED = (on_rows, improve)  # updates of an iteration
 _BATCH = 16  # chunks whose codes come here at once
 _TRIES = 10  # times a pass is repeated because workers were lost
 _POLL = 5  # seconds without a result until somebody looks whether there are workers
@@ -124,14 +125,16 @@ class ClusterExecutor:
         states.groups, states.futures = groups, futures
 
     def _consider_checkpoint(self, states: ClusterStates) -> None:
-        """If it is time, keep the codes as they were before the last direction; then let new workers take part."""
-        begin, model = time.monotonic(), states.updates[-1].keywords.get("model")
+        """If it is time, keep the codes, without the last direction; then let new workers take part."""
+        begin, last = time.monotonic(), states.updates[-1]
         affordable = self._checkpoint_seconds <= _CHECKPOINT_COST * (begin - self._checkpoint_end)
-        if len(states.updates) <= _CHECKPOINT_EVERY or not affordable or model is None:
+        model, look = last.keywords.get("model"), last.func is on_rows
+        if len(states.updates) <= _CHECKPOINT_EVERY or not affordable or model is None or last.func not in _REPEATED:
             return
-        if self._spans[-1][1] * model.S[0].nbytes > _CHECKPOINT_BYTES:
+        if self._spans[-1][1] * (model.S if look else model.Vt)[0].nbytes > _CHECKPOINT_BYTES:
             return
-        states.checkpoint, states.updates = list(self.codes(states)), (partial(states.updates[-1], t=0.0),)
+        again = (partial(last, t=0.0),) if look else ()  # makes the direction; improved codes are all there is
+        states.checkpoint, states.updates = list(self.codes(states)), again
         self._checkpoint_end = time.monotonic()
         self._checkpoint_seconds = self._checkpoint_end - begin
         if self._workers() != self._threads:

@@ -20,14 +20,17 @@ import dask
 import dask.multiprocessing
 import numpy as np
 from dask.delayed import Delayed
+from numpy.typing import NDArray
 from scipy import sparse
 
+from dspnmf import _validation
 from dspnmf._threads import alone
 from dspnmf._typing import Array, ArrayLike, Matrix
 from dspnmf.backends import kernels, norms
 from dspnmf.backends.chunk_facts import ChunkFacts
+from dspnmf.backends.memory_divergence import MemoryDivergenceRows
 from dspnmf.backends.memory_rows import MemoryRows
-from dspnmf.backends.row_model import RandomCodes, RowModel
+from dspnmf.backends.row_model import DivergenceModel, RandomCodes, RowModel
 
 Span: TypeAlias = tuple[int, int]  # first row of a chunk, and the one after its last
 State: TypeAlias = Any  # (U, D), or None where a chunk has no codes yet
@@ -71,6 +74,35 @@ def on_rows(
     return state, sums if isinstance(sums, tuple) else (sums,)
 
 
+def improve(
+    X: ArrayLike, span: Span, state: State, *, model: DivergenceModel, sweeps: int, scale: float
+) -> tuple[State, Addends]:
+    """Codes improved by sweeps, errors measured by a divergence, and the `DivergenceSums` they leave."""
+    rows = MemoryDivergenceRows(as_block(X), state[0].shape[1], scale)
+    rows._U = state[0]
+    sums = rows.improve(model, sweeps)
+    return (rows._U, None), tuple(sums)
+
+
+def solve_divergence(
+    X: ArrayLike, span: Span, state: State, *, model: DivergenceModel, k: int, scale: float
+) -> tuple[State, Addends]:
+    """The minimiser of a model for every row; from its codes, or where it has none from the best constant."""
+    rows = MemoryDivergenceRows(as_block(X), k, scale)
+    if state is not None:
+        rows._U = state[0]
+    elif model.beta <= 0 and zeros(X, span, state)[1][0]:
+        raise ValueError(_validation.ZEROS.format(loss=model.beta))
+    return (rows.solve_divergence(model, fresh=state is None), None), ()
+
+
+def zeros(X: ArrayLike, span: Span, state: State) -> tuple[State, Addends]:
+    """How many cells are zero."""
+    block = as_block(X)
+    stored = block.data if sparse.issparse(block) else block
+    return state, (int((stored == 0).sum()) + block.shape[0] * block.shape[1] - stored.size,)
+
+
 def as_block(X: ArrayLike) -> Matrix:
     """A chunk as `MemoryRows` take it, in float64 unless it is float32: an array, or CSR."""
     dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
@@ -90,9 +122,26 @@ def with_column(X: ArrayLike, value: float) -> Matrix:
     return sparse.csr_array(sparse.hstack([X, column], format="csr")) if sparse.issparse(X) else np.hstack([X, column])
 
 
-def facts(X: ArrayLike, span: Span, state: State) -> tuple[State, Addends]:
-    """`ChunkFacts`, with row numbers of all of X."""
-    return state, (ChunkFacts.of(as_block(X), span[0]),)
+def facts(X: ArrayLike, span: Span, state: State, *, missing: bool = False) -> tuple[State, Addends]:
+    """`ChunkFacts`, with row numbers of all of X; if cells may be `missing`, those of the known ones.
+
+    Then also the sums of the columns over these, and how many cells every column misses.
+    """
+    block = as_block(X)
+    if not missing:
+        return state, (ChunkFacts.of(block, span[0]),)
+    known, lost = known_cells(block)
+    return state, (ChunkFacts.of(known, span[0]), np.asarray(known.sum(axis=0, dtype=np.float64)).ravel(), lost)
+
+
+def known_cells(X: Matrix) -> tuple[Matrix, NDArray[np.intp]]:
+    """X with zeros in place of missing cells, and their number in every column."""
+    if sparse.issparse(X):
+        gone = np.isnan(X.data)
+        known = sparse.csr_array((np.where(gone, 0, X.data), X.indices, X.indptr), X.shape)
+        return known, np.bincount(X.indices[gone], minlength=X.shape[1]).astype(np.intp)
+    gone = np.isnan(X)
+    return np.where(gone, X.dtype.type(0), X), np.count_nonzero(gone, axis=0).astype(np.intp)
 
 
 def gram_stripe(

@@ -369,7 +369,9 @@ def _check_kind(X: ArrayLike) -> None:
     """An array of two dimensions."""
     name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
     if not (hasattr(X, "shape") and hasattr(X, "dtype")):
-        raise TypeError(f"X is a {name}, which holds arrays but is none: pass one of them, for example X['data'].")
+        raise TypeError(
+            f"X is a {name}, which holds arrays but is not an array itself: pass one of them, for example X['data']."
+        )
     shape = tuple(X.shape or ())  # what h5py.Empty made has none
     if len(shape) != 2:
         raise ValueError(

@@ -100,7 +100,7 @@ class CompletesCells(MemoryRows if TYPE_CHECKING else object):  # type: ignore[m
         """Codes of new rows and completed cells that fit each other.
 
         As in a fit, the rows whose similarities are the goal stand still while the others are completed: that is a
-        convex problem a row. Then they are renewed, a few times.
+        convex problem per row. Then they are renewed, a few times.
         """
         if completion is None:
             return super().solve(model, ties)

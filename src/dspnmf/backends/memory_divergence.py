@@ -16,8 +16,8 @@ from dspnmf.backends.memory_rows import MemoryRows
 from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
 
 FLOORS = {4: 1e-15, 8: 1e-50}  # added to UV, as a component that is never changed; by the bytes of the arithmetic
-_SWEEPS = 500  # of codes that are solved for, at most
-_SOLVED = {4: 3e-4, 8: 1e-5}  # change of a sweep over the codes, where they count as solved
+SWEEPS = 500  # of codes that are solved for, at most
+SOLVED = {4: 3e-4, 8: 1e-5}  # change of a sweep over the codes, where they count as solved
 _SWEEP_COST = 4.0  # operations of a sweep over those of a product
 _GROUP = 64  # rows that threads are given at once
 
@@ -43,8 +43,8 @@ class SweepsDivergences(MemoryRows if TYPE_CHECKING else object):  # type: ignor
         if not fresh:
             for group in self._groups():
                 codes[group] = self._U[group]
-        tol = _SOLVED[self.dtype.itemsize]
-        self._improve(model, _SWEEPS, tol, codes=codes, anchored=False, fresh=fresh, summed=False)
+        tol = SOLVED[self.dtype.itemsize]
+        self._improve(model, SWEEPS, tol, codes=codes, anchored=False, fresh=fresh, summed=False)
         return codes
 
     def remember(self) -> None:

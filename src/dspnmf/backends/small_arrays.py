@@ -115,6 +115,11 @@ def identity_like(A: SmallArray) -> SmallArray:
     return np.eye(len(A)) if isinstance(A, np.ndarray) else A.new_ones(len(A)).diag()
 
 
+def log(A: SmallArray) -> SmallArray:
+    """The logarithm, entry by entry."""
+    return np.log(A) if isinstance(A, np.ndarray) else A.log()
+
+
 def zeros_like(A: SmallArray) -> SmallArray:
     """Zeros of the shape of A, where A is."""
     return np.zeros_like(A) if isinstance(A, np.ndarray) else A.new_zeros(A.shape)

@@ -61,7 +61,7 @@ class CudaBackend(HostTensorBackend):
     """Tensors on a CUDA device."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {"newton-cg", "operators", "features", "graphs", "missing", "batches"}
+        {"newton-cg", "divergences", "operators", "features", "graphs", "missing", "batches"}
     )
     solvers: tuple[str, ...] = ("newton-cg", "hals")
     kinds: ClassVar[tuple[str, ...]] = ("cuda",)  # of devices that X may be on

@@ -11,6 +11,12 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+_PLAIN = {  # words of the parser, and plain ones for them
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number.",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number.",
+    "Input should be greater than or equal to": "it must be at least",
+}
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -50,6 +56,8 @@ class Commands(TyperGroup):
         try:
             yield
         except UsageError as error:
+            for words, plain in _PLAIN.items():
+                error.message = error.message.replace(words, plain)  # type: ignore[attr-defined]
             if self._as_json:
                 typer.echo(json.dumps({"error": error.format_message()}))  # type: ignore[attr-defined]
             raise

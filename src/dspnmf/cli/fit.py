@@ -231,6 +231,8 @@ def transform(
         if features is None:
             raise ValueError(f"{model} was not written by `dspnmf fit`: use dspnmf.load in Python.")
         table = read_matched(data, features, read_options)
+        if not as_json:
+            say(described(data, table)[:2], err=True)
         check_new_values(table, pipeline)
         Z = without_names(pipeline.transform, table.X)
         out.parent.mkdir(parents=True, exist_ok=True)

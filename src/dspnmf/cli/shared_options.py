@@ -14,7 +14,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="CSV, TSV, Parquet, .npy, .npz, .mtx, .mat, Zarr, HDF5, .h5ad, a folder "
+        help="CSV, TSV, Excel (.xlsx), Parquet, .npy, .npz, .mtx, .mat, Zarr, HDF5, .h5ad, a folder "
         "of images, or a folder of Cell Ranger.",
         show_default=False,
     ),
@@ -52,7 +52,7 @@ def _read_options(
         typer.Option("--header/--no-header", help="Whether the first row holds names.", show_default="detected"),
     ] = None,
     variable: Annotated[
-        str | None, typer.Option(help="Name of the array, where a file holds several.", show_default=False)
+        str | None, typer.Option(help="Name of the array or sheet, where a file holds several.", show_default=False)
     ] = None,
     exclude: Annotated[
         list[str] | None,

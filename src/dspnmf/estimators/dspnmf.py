@@ -81,8 +81,8 @@ default="gram"
         How errors are measured: ``||X - UV||^2``, or by a beta divergence, as in scikit-learn (see Notes). Then
         `solver` is "auto", and `similarity` is "gram".
     label_weight : float, default=0.0
-        Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column a class (one-hot), B >= 0 is learned.
-        Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
+        Weight b of ``b ||Y - U B||^2`` over the labelled rows: Y holds one column per class (one-hot), B >= 0 is
+        learned. Labels are the `y` of `fit`, -1 where unknown; `transform` neither needs nor sees any.
     alpha_W, alpha_H : float, default=0.0 and "same"
         Weights of penalties on codes and on components, with scikit-learn's meaning and units: `objective_` gains
         ``2 alpha_W l1_ratio m ||U||_1 + alpha_W (1 - l1_ratio) m ||U||^2``, and the same of V with `alpha_H` and the
@@ -124,7 +124,7 @@ default="gram"
     structure_err_ : float
         ``||XX' - lam UU'||`` (Frobenius); of the similarities that were asked for.
     alpha_ : float
-        The weight of the structure term: alpha, or what "auto" came to.
+        The weight of the structure term: alpha, or the weight that "auto" found.
     n_iter_ : int
         Iterations of the best start; after a later `partial_fit` those of its batch.
     n_samples_seen_ : int

@@ -13,7 +13,7 @@ from dspnmf.estimators.parameters import parameter
 class GDNMF(GNMF):
     """Graph-regularised discriminative NMF: GNMF and ``label_weight ||Y - U B||^2`` over the labelled rows.
 
-    Y holds one column a class (one-hot), B >= 0 is learned with the components. Semi-supervised: label -1 means
+    Y holds one column per class (one-hot), B >= 0 is learned with the components. Semi-supervised: label -1 means
     unknown; where all are, it is GNMF. Components v_a and rows b_a of B have unit length together, ``|v_a|^2 +
     c |b_a|^2 = 1`` with c the square of X's largest entry or `label_weight`, whichever is less: one that knows labels
     only is held to the graph, too.

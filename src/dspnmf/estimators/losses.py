@@ -18,7 +18,7 @@ from dspnmf import _validation
 from dspnmf._threads import team
 from dspnmf._typing import Codes
 from dspnmf._validation import Allowed, either, one_of
-from dspnmf.backends.protocol import Capability, Data, Rows
+from dspnmf.backends.protocol import Capability, Data, DivergenceRows, Rows
 from dspnmf.backends.row_model import DivergenceModel
 from dspnmf.estimators.base import Problem
 from dspnmf.estimators.checkpoint import Run
@@ -29,7 +29,7 @@ from dspnmf.objective.divergence import Divergence
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity
-from dspnmf.solvers.divergence import DivergenceDescent, divergence_of, divergent_rows, model_weight
+from dspnmf.solvers.divergence import DivergenceDescent, divergence_of, model_weight
 from dspnmf.solvers.loop import Update
 
 LOSSES = {"frobenius": 2.0, "kullback-leibler": 1.0, "itakura-saito": 0.0}
@@ -68,7 +68,7 @@ class WithLosses(Penalized):
         check_divergence(self, beta, data)
         mean = data.mean() / scale
         code = scale / float(np.sqrt(lam))
-        penalties = self._divergence_penalties(data.shape, scale, code)
+        penalties = self.divergence_penalties(data.shape, scale, code)
         term = Divergence(beta, size * (mean**beta if beta > 0 and mean > 0 else 1.0), *penalties)
         terms: dict[str, Term] = {"reconstruction": term}
         unit, weights = scale**beta, {"reconstruction": 1.0}
@@ -81,8 +81,8 @@ class WithLosses(Penalized):
         rows, details = data.divergence_rows(self.n_components_, scale), {} if alpha is None else {"alpha": alpha}
         return Problem(data, rows, objective, largest * unit, code, details=details)
 
-    def _divergence_penalties(
-        self, shape: tuple[int, int], scale: float, code: float
+    def divergence_penalties(
+        self, shape: tuple[float, int], scale: float, code: float
     ) -> tuple[float, float, float, float]:
         """Weights of the penalties in the solver's units: next to a divergence they are scikit-learn's own."""
         ratio, unit = scale / code, scale**self._beta
@@ -106,11 +106,15 @@ class WithLosses(Penalized):
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         if not self._divergent:
             return super()._errors(values, problem, s)
-        distance = max(float(divergence_of(problem.objective).distance(s)), 0.0)
-        errors = {"reconstruction_err_": float(np.sqrt(2 * distance)) * problem.scale ** (self._beta / 2)}
+        distance = float(divergence_of(problem.objective).distance(s))
+        errors = {"reconstruction_err_": self.divergence_error(distance, problem.scale)}
         if "structure" in values:
             errors["structure_err_"] = float(np.sqrt(max(values["structure"], 0.0))) * problem.scale**2
         return errors
+
+    def divergence_error(self, distance: float, scale: float) -> float:
+        """scikit-learn's error of a divergence in the solver's unit."""
+        return float(np.sqrt(2 * max(distance, 0.0))) * scale ** (self._beta / 2)
 
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         if not self._divergent:
@@ -120,11 +124,17 @@ class WithLosses(Penalized):
         return {"curvature": s.Q, "pull": s.P, "divergence": held}
 
     def _codes(self, data: Data, state: TransformState | None = None) -> tuple[Rows, Codes]:
-        """Codes of checked rows: a convex problem a row for 1 <= beta <= 2."""
+        """Codes of checked rows: a convex problem per row for 1 <= beta <= 2."""
         state = state or self._transform_state
         if state.divergence is None:
             return super()._codes(data, state)
+        rows, codes, _ = self._solved(data, state)
+        return rows, rows.scaled(codes, state.unit)
+
+    def _solved(self, data: Data, state: TransformState) -> tuple[DivergenceRows, Codes, DivergenceModel]:
+        """Rows, their codes in the solver's unit, and the problem these solve."""
         held, data = state.divergence, data.of_ordinary_size(state.scale)
+        assert held is not None
         check_divergence(self, held.beta, data)
         rows = data.divergence_rows(len(state.curvature), state.scale)
         adopt = rows.small.adopt
@@ -132,11 +142,11 @@ class WithLosses(Penalized):
             held.beta, adopt(held.Vt), held.l1, held.l2, held.alpha, adopt(state.pull), adopt(state.curvature)
         )
         with team():
-            return rows, rows.scaled(divergent_rows(rows).solve_divergence(model, fresh=True), state.unit)
+            return rows, rows.solve_divergence(model, fresh=True), model
 
 
 def check_loss(estimator: Any) -> None:
-    """What does not go with a beta divergence, and a start that is poor for one."""
+    """What cannot be combined with a beta divergence, and a start that is poor for one."""
     loss = f"beta_loss={estimator.beta_loss!r}"
     needed: dict[str, tuple[object, ...]] = {
         "solver": ("auto", "mm", "mu"),
@@ -149,17 +159,18 @@ def check_loss(estimator: Any) -> None:
         if matrix or value not in allowed:
             shown = "a matrix" if matrix else repr(value)
             raise _validation.ParameterError(
-                f"{name}={shown} does not go with {loss}: use one of {', '.join(map(repr, allowed))}, or "
+                f"{name}={shown} cannot be combined with {loss}: use one of {', '.join(map(repr, allowed))}, or "
                 'beta_loss="frobenius".',
                 name,
             )
     if isinstance(alpha := getattr(estimator, "alpha", 0), str):
         raise _validation.ParameterError(
-            f"alpha={alpha!r} does not go with {loss}, next to which it has no natural size: use a number.", "alpha"
+            f"alpha={alpha!r} cannot be combined with {loss}, for which there is no natural weight: use a number.",
+            "alpha",
         )
     if _validation.takes_missing(estimator) and alpha > 0:
         raise _validation.ParameterError(
-            f'missing="mask" does not go with {loss} and alpha={estimator.alpha!r}: only complete rows have '
+            f'missing="mask" cannot be combined with {loss} and alpha={estimator.alpha!r}: only complete rows have '
             "similarities. Use alpha=0 (or NMF), or fill the cells.",
             "missing",
         )
@@ -175,7 +186,4 @@ def check_loss(estimator: Any) -> None:
 def check_divergence(estimator: Any, beta: float, data: Data) -> None:
     """Zeros in X have no finite divergence where beta <= 0, and no rule stays finite near them."""
     if beta <= 0 and data.has_zeros():
-        raise ValueError(
-            f"When beta_loss <= 0 and X contains zeros, the solver may diverge: beta_loss={estimator.beta_loss!r}. Add "
-            'a small value to X, or use a positive beta_loss such as "kullback-leibler".'
-        )
+        raise ValueError(_validation.ZEROS.format(loss=estimator.beta_loss))

@@ -19,11 +19,13 @@ from dspnmf._validation import FLAG, NONE, either, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data
+from dspnmf.backends.row_model import DivergenceModel
 from dspnmf.estimators.base import INIT_OR_NONE, RANK, Reach, Start
 from dspnmf.estimators.checkpoint import Checkpoint, delivered
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import parameter
-from dspnmf.estimators.partial_fit import SHARE
+from dspnmf.estimators.partial_fit import SHARE, left_of
+from dspnmf.solvers.divergence import divergent_rows
 
 _ITERATIONS = 4  # of a batch after the first, at most: the next batch knows more
 COUNT_OR_NONE = either(whole(1), NONE)
@@ -133,10 +135,10 @@ class MiniBatchNMF(NMF):
         V, steps = on_host(self.components_), 1
         for part in self._batches(n, size):
             batch = _safe_indexing(X, part)
-            before = self._transform_state.batches
+            before = left_of(self._transform_state)
             assert before is not None
-            learned = self._learn(backend_for(batch).check(self, batch, reset=False), before, forget, _ITERATIONS)
-            self.__dict__.update(learned)
+            data = backend_for(batch).check(self, batch, reset=False)
+            self.__dict__.update(self._learn(data, before, forget, _ITERATIONS))
             steps += 1
             last, V = V, on_host(self.components_)
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
@@ -144,7 +146,7 @@ class MiniBatchNMF(NMF):
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
             best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
             self._log(steps, error)
-            still = self.tol > 0 and change <= self.tol
+            still = self.tol > 0 and change <= self.tol and data.largest > 0  # rows of zeros teach nothing
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
                 return steps, 0.0
         return steps, change if self.tol > 0 else 0.0
@@ -156,8 +158,16 @@ class MiniBatchNMF(NMF):
 
     def _ended(self, backend: Backend, data: Data, path: Path | None) -> Array:
         """Codes of all rows, and the error with them."""
-        scale = self._transform_state.scale
+        state = self._transform_state
+        scale, held = state.scale, state.divergence
         rows, codes = self._codes(data)
+        if held is not None:
+            rows.begin(codes)
+            adopt, V = rows.small.adopt, np.asarray(on_host(self.components_), np.float64)
+            model = DivergenceModel(held.beta, adopt(V.T / scale))
+            (distance,) = rows.small.fetch([divergent_rows(rows).improve(model, 0).value])
+            self.reconstruction_err_ = self.divergence_error(distance, scale)
+            return delivered(backend, rows, codes, path)
         plain = data.of_ordinary_size(scale).rows(self.n_components_, scale)
         plain.begin(codes)
         error2 = plain.residual2(plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale))

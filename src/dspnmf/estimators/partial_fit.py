@@ -20,6 +20,7 @@ from dspnmf._typing import ArrayLike
 from dspnmf._validation import FLAG, Allowed, number, one_of, whole
 from dspnmf.backends import backend_for
 from dspnmf.backends.batch_history import RowsWithHistory
+from dspnmf.backends.divergence_history import DivergenceBound, DivergenceRowsWithHistory
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.protocol import Backend, Data, Rows
 from dspnmf.backends.row_model import Completion
@@ -28,18 +29,21 @@ from dspnmf.estimators.checkpoint import Run
 from dspnmf.estimators.losses import WithLosses
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.penalties import CODES_L1, CODES_L2
-from dspnmf.estimators.transform_state import BatchSums, TransformState
+from dspnmf.estimators.transform_state import BatchSums, DivergenceBatches, TransformState
 from dspnmf.estimators.unchanged import unchanged_on_error
+from dspnmf.objective.divergence import Divergence
 from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Lasso, Reconstruction, Ridge
 from dspnmf.solvers.descent import Descent
+from dspnmf.solvers.divergence import DivergenceDescent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, iterate
 
 SHARE = Allowed(lambda value: number(0).test(value) and value <= 1, "a number >= 0 and <= 1")
 _FORGET = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number > 0 and <= 1")
 _OF_A_FIT = ("objective_", "objective_history_", "structure_err_")  # fitted attributes that need all rows at once
+_ALIVE = 1e-9  # of the mean of a component: what a feature that no row had yet keeps, or no rule could raise it
 _SAMPLED = 100  # rows whose similarities tell how large the structure term is
 
 
@@ -62,7 +66,6 @@ class BatchLearner(WithLosses):
         "similarity": ("gram", "cosine"),
         "missing": ("error",),
         "label_weight": (0,),
-        "beta_loss": ("frobenius", 2),
     }
     _constant: ClassVar[tuple[str, ...]] = (
         "n_components", "alpha", "lam", "similarity", "alpha_W", "alpha_H", "l1_ratio", "beta_loss"
@@ -94,6 +97,11 @@ class BatchLearner(WithLosses):
 
         Notes
         -----
+        With any `beta_loss` but "frobenius" a bound of the divergence of earlier rows is kept, as a function of the
+        components (m x k numbers, twice). A later batch gets the codes `transform` would give it; then codes and the
+        components are improved together, and the divergence of the batch plus that bound never rises. `alpha` must be
+        0. This is what scikit-learn's ``MiniBatchNMF`` does, with more than one step a batch.
+
         Afterwards there are `components_`, `n_samples_seen_`, `n_steps_`, `n_iter_` (iterations of this batch) and
         `reconstruction_err_`: that of all rows seen, each with the code it had when its batch was summed up, mixed as
         later batches asked for, and with the weight `forget_factor` has left it. It is a difference of running sums:
@@ -116,11 +124,11 @@ class BatchLearner(WithLosses):
         _validation.check_parameters(self)
         backend = backend_for(X)
         state: TransformState | None = getattr(self, "_transform_state", None)
-        before = None if state is None else state.batches
+        before = None if state is None else left_of(state)
         self._check_batches(backend, state)
         with unchanged_on_error(self):
             data = None if before is None else self._checked_batch(backend.check(self, X, reset=False), before, W, H)
-            if data is not None and before is not None and before.norm2 > 0:
+            if data is not None and before is not None and _taught(before):
                 learned = self._learn(data, before, float(self.forget_factor), self.max_iter)
             else:  # rows of zeros teach nothing: the first others begin
                 seen = (0, 0) if before is None else (self.n_samples_seen_, self.n_steps_)
@@ -142,13 +150,13 @@ class BatchLearner(WithLosses):
                     f"{parameter_name}={_shown(value)} does not work with partial_fit, which keeps sums of the rows "
                     f"only: use one of {', '.join(map(repr, allowed))}, or fit on all rows."
                 )
-        if state is None or state.batches is None:
-            return
-        if not state.batches.rows_only:
+        if self._divergent and getattr(self, "alpha", 0) != 0:
             raise ValueError(
-                f"This {name} began with missing cells or with labels, which sums of the rows do not hold: use fit on "
-                "all rows, or start again with partial_fit on a new estimator."
+                f"alpha={_shown(self.alpha)} does not work with partial_fit and beta_loss={self.beta_loss!r}, which "
+                'keep a bound of the divergence only: use alpha=0 (or NMF), beta_loss="frobenius", or fit on all rows.'
             )
+        if state is None or (state.batches is None and state.divergence is None):
+            return
         for parameter_name in self._constant:
             was, now = state.parameters.get(parameter_name), getattr(self, parameter_name, None)
             if _shown(was) != _shown(now):
@@ -157,8 +165,14 @@ class BatchLearner(WithLosses):
                     f"with the objective it began with. Use set_params({parameter_name}={_shown(was)}), or fit to "
                     "start again."
                 )
+        left = left_of(state)
+        if left is None or not getattr(left, "rows_only", True):
+            raise ValueError(
+                f"This {name} began with missing cells or with labels, which sums of the rows do not hold: use fit on "
+                "all rows, or start again with partial_fit on a new estimator."
+            )
 
-    def _checked_batch(self, data: Data, before: BatchSums, W: ArrayLike, H: ArrayLike) -> Data:
+    def _checked_batch(self, data: Data, before: BatchSums | DivergenceBatches, W: ArrayLike, H: ArrayLike) -> Data:
         """A later batch, of the precision of the first and without a start."""
         dtype = on_host(self.components_).dtype
         if data.dtype != dtype:
@@ -166,18 +180,20 @@ class BatchLearner(WithLosses):
                 f"X is {data.dtype}, but the rows before it were {dtype}: pass X.astype({str(dtype)!r}), or use fit to "
                 "start again."
             )
-        if before.norm2 > 0 and (W is not None or H is not None):
+        if _taught(before) and (W is not None or H is not None):
             raise ValueError(
                 "W or H was given, but this is not the first batch, and would ignore it: leave W and H out, or use fit "
                 "to start again."
             )
         return data
 
-    def _learn(self, data: Data, before: BatchSums, f: float, most: int) -> dict[str, Any]:
+    def _learn(self, data: Data, before: BatchSums | DivergenceBatches, f: float, most: int) -> dict[str, Any]:
         """Fitted attributes after one more batch and at `most` so many iterations.
 
         f is left of the weight of earlier rows.
         """
+        if isinstance(before, DivergenceBatches):
+            return self._learn_by_divergence(data, before, f, most)
         scale = self._transform_state.scale
         data = data.of_ordinary_size(scale)
         mass, norm2 = f * before.mass + data.shape[0], f * before.norm2 + data.norm2(scale)
@@ -204,6 +220,44 @@ class BatchLearner(WithLosses):
             "n_steps_": self.n_steps_ + 1,
             "n_iter_": iterations,
             "reconstruction_err_": float(np.sqrt(error2)) * scale,
+        }
+
+    def _learn_by_divergence(self, data: Data, before: DivergenceBatches, f: float, most: int) -> dict[str, Any]:
+        """The same where errors are measured by a divergence."""
+        state = self._transform_state
+        held, scale, mass = state.divergence, state.scale, f * before.mass + data.shape[0]
+        assert held is not None
+        alive = np.maximum(held.Vt, _ALIVE * held.Vt.mean(axis=0))
+        rows, codes, model = self._solved(data, replace(state, divergence=replace(held, Vt=alive)))
+        found = Divergence(
+            held.beta,
+            mass * data.shape[1] * (max(data.mean() / scale, 0.0) ** held.beta if held.beta > 0 else 1.0),
+            *self.divergence_penalties((mass, data.shape[1]), scale, before.code),
+        )
+        objective = Objective({"reconstruction": found}, {"reconstruction": 1.0})
+        bound = DivergenceBound(before.pull, before.push, before.constant).weighted(f)
+        with team():
+            rows.begin(codes)
+            both = cast(Rows, DivergenceRowsWithHistory(rows, bound, self.n_samples_seen_))
+            update = DivergenceDescent()
+            value, s = update.begin(both, objective, model.Vt)
+            steps, values = iterate(both, objective, update, value, replace(s, before=s.Vt)), [value]
+            done = Stopping(self.tol, objective.size)
+            next(steps)
+            while len(values) <= most and not (len(values) > 1 and done(values)):
+                value, s = next(steps)
+                values.append(value)
+        if len(values) > most == self.max_iter and self.tol > 0 and not done(values):
+            change = (values[-2] - value) / max(abs(value), np.finfo(float).tiny)
+            _validation.warn_not_converged(self.max_iter, self.tol, change)
+        s = s.on_host(rows.small)
+        details: dict[str, Any] = {"mass": mass} | ({"alpha": self.alpha_} if hasattr(self, "alpha_") else {})
+        problem = Problem(data, both, objective, 1.0, before.code, details=details)
+        return {
+            **self._learned(problem, Run(None, s, [], True)),
+            "n_steps_": self.n_steps_ + 1,
+            "n_iter_": len(values) - 1,
+            "reconstruction_err_": self.divergence_error(float(found.distance(s)), scale),
         }
 
     def _reweighted(self, before: BatchSums, mass: float) -> tuple[BatchSums, float]:
@@ -260,7 +314,7 @@ class BatchLearner(WithLosses):
     def _for_transform(self, problem: Problem, run: Run) -> dict[str, Any]:
         """What a later batch needs, too."""
         if self._divergent:
-            return super()._for_transform(problem, run)
+            return self._with_bound(super()._for_transform(problem, run), problem, run.state)
         s, objective, n = run.state, problem.objective, problem.rows.shape[0]
         reconstruction, weights = objective.terms["reconstruction"], objective.weights
         rows_only = "labels" not in objective.terms and not problem.rows.completes
@@ -271,6 +325,16 @@ class BatchLearner(WithLosses):
             Vt = s.Vt[: self.n_features_in_]
             kept["completion"] = Completion(Vt, weights["reconstruction"], problem.data.column_means())
         return kept
+
+    def _with_bound(self, kept: dict[str, Any], problem: Problem, s: State) -> dict[str, Any]:
+        """The same with a bound of the divergence, where batches can follow."""
+        held, found = kept["divergence"], s.divergence
+        if found is None or held.alpha > 0 or self.missing != "error":
+            return kept
+        bound = DivergenceBound.of(found, held.beta, s.Vt)
+        mass = float(problem.details.get("mass", problem.rows.shape[0]))
+        left = DivergenceBatches(bound.pull, bound.push, float(bound.constant), mass, float(problem.code))
+        return {**kept, "divergence": replace(held, batches=left)}
 
     def _learned(self, problem: Problem, run: Run) -> dict[str, Any]:
         return {**super()._learned(problem, run), "n_samples_seen_": int(problem.rows.shape[0]), "n_steps_": 1}
@@ -300,6 +364,16 @@ class _Size:
         U = self._batch.some_codes(self._some)
         gap = (self._similar - U @ U.T) * self._pairs
         return value + self._weight * float(np.vdot(gap, gap) / self._pairs.sum())
+
+
+def left_of(state: TransformState) -> BatchSums | DivergenceBatches | None:
+    """What is left of the rows of earlier batches, or of the fit."""
+    return state.batches if state.divergence is None else state.divergence.batches
+
+
+def _taught(before: BatchSums | DivergenceBatches) -> bool:
+    """Whether there was anything but zeros."""
+    return bool(before.pull.any()) if isinstance(before, DivergenceBatches) else before.norm2 > 0
 
 
 def _shown(value: object) -> str:

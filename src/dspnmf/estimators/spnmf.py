@@ -32,7 +32,7 @@ class SPNMF(GNMF):
     repulsion : float, default=1.0
         Weight of the repulsion.
     overlap : float, default=1.0
-        Weight of the penalty on features that components share (weighed by the rows they share).
+        Weight of the penalty on features that components share (weighted by the rows they share).
     n_distant : int, default=5
         Every row is repelled by so many of its farthest rows.
     n_components, n_neighbors, weights, normalized_laplacian, graph, solver, init, n_init, max_iter, tol, inner_iter, \

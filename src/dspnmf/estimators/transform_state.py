@@ -39,6 +39,20 @@ class BatchSums:
 
 
 @dataclass(frozen=True, eq=False)
+class DivergenceBatches:
+    """What is left of the rows of earlier batches where errors are measured by a divergence: a bound of it.
+
+    That of `dspnmf.backends.divergence_history`, as a function of the components.
+    """
+
+    pull: Array  # m x k
+    push: Array  # m x k
+    constant: float
+    mass: float  # rows, each with the weight that is left of it
+    code: float  # the user's codes over the solver's
+
+
+@dataclass(frozen=True, eq=False)
 class DivergenceState:
     """What codes of new rows minimise where errors are measured by a beta divergence."""
 
@@ -47,6 +61,7 @@ class DivergenceState:
     l1: float  # weights of penalties on the codes
     l2: float
     alpha: float  # of the similarities: `curvature` and `pull` are then U'U and X'U of the fit
+    batches: DivergenceBatches | None = None  # None: no batch can follow
 
 
 @dataclass(frozen=True, eq=False)

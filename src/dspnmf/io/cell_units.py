@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf.io.number_format import NumberFormat, could_be_number
+from dspnmf.io.number_format import MEASURED, NumberFormat, could_be_number
 
-_MONEY = "$€£¥"
-_DIGITS = r"[+-]?(?:[0-9][0-9.,' ]*[0-9]|[0-9]|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
-_MEASURED = re.compile(
-    rf"(?P<money>[{_MONEY}]?)\s*(?P<number>{_DIGITS})\s?"
-    rf"(?P<error>\s*(?:±|\+/?-)\s*{_DIGITS}|\s*\({_DIGITS}\))?\s?"
-    rf"(?P<unit>(?:[^\W\d_]|[°%µμΩ{_MONEY}*†‡])[\w°%µμΩ/·*^²³⁻¹†‡ -]{{0,12}})?"
-)
 _MARKS = "*†‡"  # of footnotes and of significance
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt", "nov", "dec", "dez")
 _CODES = (-999.0, -9999.0, -99999.0, -999.25, -999.9, -9999.9)  # that stand for missing values
@@ -25,7 +17,7 @@ _POSSIBLE = -99.0  # below which no other value is, where they do
 
 def is_measured(cell: str) -> bool:
     """Whether a cell is a number with something after it, or with the sign of a currency."""
-    found = _MEASURED.fullmatch(cell.strip())
+    found = MEASURED.fullmatch(cell.strip())
     return (
         found is not None
         and bool(found["money"] or found["error"] or found["unit"])
@@ -40,7 +32,7 @@ def without_units(cells: Sequence[str], form: NumberFormat) -> tuple[list[float]
         if form.is_missing(cell):
             values.append(float("nan"))
             continue
-        found = _MEASURED.fullmatch(cell.strip())
+        found = MEASURED.fullmatch(cell.strip())
         value = form.number(found["number"]) if found else None
         if found is None or value is None:
             return None

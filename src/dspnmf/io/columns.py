@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dspnmf._option_words import option
 from dspnmf.io.errors import plain, quoted, refused, some
-from dspnmf.io.row_numbers import AXIS, LABEL, is_axis, may_be_axis, names_rows
+from dspnmf.io.row_numbers import AXIS, GROUP, LABEL, is_axis, may_be_axis, names_rows
 from dspnmf.io.table import Options, Table
 
 _WIDE = 2**26  # bytes an array of texts may have when all are as wide as the widest
@@ -147,7 +147,7 @@ def table_of_columns(
             kept.append(at)
         elif names[column] or reason != _NO_VALUE:  # else a delimiter ended every line
             others[column], why[column] = whole(values), reason
-            if index is None and reason not in (_NO_VALUE, LABEL) and len(np.unique(values)) == len(values):
+            if index is None and reason not in (_NO_VALUE, LABEL, GROUP) and len(np.unique(values)) == len(values):
                 index = column
                 if (cells := written(column)) is not None:
                     others[column] = texts(cells)
@@ -168,7 +168,7 @@ def table_of_columns(
     return Table(
         X=X,
         features=texts([known[column] for column in features]),
-        index=numbered(len(X)) if index is None else texts([str(name) for name in others[index].tolist()]),
+        index=numbered(len(X)) if index is None else texts([str(name).strip() for name in others[index].tolist()]),
         index_name="" if index is None else names[index],
         columns={known[column]: values for column, values in others.items() if column != index},
         label=None if roles.label is None else known[roles.label],
@@ -180,11 +180,13 @@ def table_of_columns(
 def _reasons(names: Sequence[str], X: NDArray[Any], features: Sequence[int], roles: Roles) -> list[str]:
     """Why columns of numbers are not features; "" where they are. Row numbers are features where there is no other."""
     empty = [bool(np.isnan(X[0, at]) and np.isnan(X[:, at]).all()) for at in range(len(features))]
+    nothing = {column for at, column in enumerate(features) if empty[at]}
+    begin = min(set(range(len(names))) - nothing, default=0)
     found, first = list[str](), True
     for at, column in enumerate(features):
         known = column in roles.included or empty[at]
         found.append("" if known else names_rows(names[column], X[:, at], first=first))
-        if first and not known and not found[-1] and roles.index is None:
+        if column == begin and not known and not found[-1] and roles.index is None:
             found[-1] = is_axis(names[column], X[:, at])
         first &= bool(found[-1]) or empty[at]
     alone = all(reason or nothing for reason, nothing in zip(found, empty, strict=True))

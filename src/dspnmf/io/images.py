@@ -47,7 +47,7 @@ def read_images(path: Path, options: Options) -> Table:
 
 
 def _pixels(path: Path, files: list[Path]) -> tuple[NDArray[np.float32], tuple[int, int]]:
-    """One image a row, in float32, which holds every grey value of 8 and 16 bits exactly."""
+    """One image per row, in float32, which holds every grey value of 8 and 16 bits exactly."""
     first = _grey(files[0])
     check_array(path, (len(files), first.size), 4 * len(files) * first.size, sum(file.stat().st_size for file in files))
     X = np.empty((len(files), first.size), np.float32)

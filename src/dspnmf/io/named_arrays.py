@@ -114,7 +114,7 @@ def _chosen(
 def _labels(
     path: Path, name: str, info: ArrayInfo, load: Callable[[str], Array], n: int, grid: tuple[int, int] | None
 ) -> NDArray[Any]:
-    """One label a sample, from a column, a row, or a map of the scene."""
+    """One label per sample, from a column, a row, or a map of the scene."""
     if info.shape not in ((n,), (n, 1), (1, n), grid) or info.sparse:
         raise refused(
             path,

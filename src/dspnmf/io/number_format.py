@@ -29,6 +29,9 @@ _WORDS = (  # for missing values, in small letters; the last two are dashes
     "#div/0! #value! #ref! #num! #name? #null! \u2013 \u2014"
 )
 _PHRASES = (
+    "n. n.",
+    "n.n.",
+    "u.d.n.",
     "no data",
     "not detected",
     "not determined",
@@ -40,7 +43,7 @@ _PHRASES = (
 )
 MISSING = frozenset(("", *_WORDS.split(), *_PHRASES))
 _LIMIT = re.compile(  # <LOD, < 0.05, and what spreadsheets write where a column is too narrow
-    r"[<>≤≥]=?\s*(?:[a-z]*\s?(?:lod|loq|dl|ql|limit)|[0-9][0-9.,]*)|#{2,}"
+    r"[<>≤≥]=?\s*(?:[a-z]*\s?(?:lod|loq|dl|ql|rl|ng|bg|limit)|[0-9][0-9.,]*)|#{2,}"
 )
 _NUMBER = re.compile(
     r"[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]*\.[0-9]+[dD][+-]?[0-9]+|inf|infinity)",
@@ -51,6 +54,13 @@ _LOSS = re.compile(r"\(([0-9.,]+)\)")  # a negative number, as accountants write
 _MARKED = re.compile(r"[+-]?[0-9.,][0-9., ']*(?:[eEdD][+-]?[0-9]+)?")
 _BLANKS = str.maketrans("\u00a0\u202f\u2009\u2019\u2212", "   '-")  # as spreadsheets separate thousands; and the minus
 _PLAIN = str.maketrans("123456789", "1" * 9)
+_MONEY = "$€£¥"
+_DIGITS = r"[+-]?(?:[0-9][0-9.,' ]*[0-9]|[0-9]|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?"
+MEASURED = re.compile(  # a number with its unit, or with an error
+    rf"(?P<money>[{_MONEY}]?)\s*(?P<number>{_DIGITS})"
+    rf"(?P<error>\s*(?:±|\+/?-)\s*{_DIGITS}|\s*\({_DIGITS}\))?\s?"
+    rf"(?P<unit>(?:[^\W\d_]|[°%µμΩ{_MONEY}*†‡])[\w°%µμΩ/·*^²³⁻¹†‡ -]{{0,12}})?"
+)
 _BELOW_THOUSAND = 3  # digits
 _LONG = 60  # letters of a cell that are looked at
 
@@ -189,6 +199,9 @@ class Tally:
                 continue
             shape = _shape(cell)
             formats = _formats_of(shape)
+            if not formats and (measured := MEASURED.fullmatch(cell.strip())):
+                shape = _shape(measured["number"])
+                formats = _formats_of(shape)
             self.written.update(formats)
             for mark, meanings in _UNCLEAR.items():
                 if mark in shape and meanings <= formats:

@@ -19,12 +19,19 @@ _STATISTICS = {  # what they are called
 }
 _KINDS = {word: kind for kind, words in _STATISTICS.items() for word in words.split()}
 _COMMENT = "a comment"
+_DASHES = 3  # of a line that is drawn
 _NEAR = 0.02  # of a sum or mean, for rounding
 
 
 def is_comment(cells: Sequence[str], width: int) -> bool:
     """Whether a row among those of a table is a comment."""
     return len(cells) != width and cells[0].startswith("#")
+
+
+def is_ruler(cells: Sequence[str]) -> bool:
+    """Whether a row is a line drawn with dashes, as below the names of printed tables."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    return bool(filled) and all(len(cell) >= _DASHES and set(cell) <= set("-=:+_") for cell in filled)
 
 
 def is_heading(cells: Sequence[str], width: int) -> bool:
@@ -84,7 +91,7 @@ def samples(
     width, waiting, last = len(names), list[Row](), 0
     named = any(name and not could_be_number(name) for name in names)
     for line, cells in rows:
-        note = is_note(cells, width, apart=bool(waiting) or line > last + 1 > 1)
+        note = is_note(cells, width, apart=bool(waiting) or line > last + 1 > 1) and not is_ruler(cells)
         if waiting and not note:
             yield from waiting
             waiting = []
@@ -92,6 +99,8 @@ def samples(
             left[line] = known[line]
         elif is_comment(cells, width):
             left[line] = _COMMENT
+        elif is_ruler(cells):
+            pass
         elif note:
             waiting.append((line, cells))
         elif named and [cell.strip() for cell in cells] == list(names):

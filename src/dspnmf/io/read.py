@@ -19,6 +19,8 @@ from dspnmf.io.images import SUFFIXES as IMAGES
 from dspnmf.io.images import read_images
 from dspnmf.io.orientation import oriented
 from dspnmf.io.parquet import read_parquet
+from dspnmf.io.spreadsheet import SUFFIXES as SPREADSHEETS
+from dspnmf.io.spreadsheet import instead, read_spreadsheet
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text import read_text
 
@@ -36,12 +38,15 @@ _NAMED = ("variable", "label", "transpose")  # options of formats with named arr
 _COLUMNS = ("label", "index", "exclude", "include", "transpose")
 _TEXT_OPTIONS = (*_COLUMNS, "delimiter", "header", "decimal", "thousands", "encoding", "skip_rows", "na")
 _TEXT = _Format("a text file", (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".psv"), read_text, _TEXT_OPTIONS)
+_SHEET_OPTIONS = (*_COLUMNS, "variable", "header", "decimal", "thousands", "skip_rows", "na")
+_SHEET = _Format("a spreadsheet", SPREADSHEETS, read_spreadsheet, _SHEET_OPTIONS)
 _MTX = _Format("a .mtx file", (".mtx",), partial(read_in_child, kind="matrix_market"), ("transpose",))
 _ZARR = _Format("a Zarr store", (".zarr",), read_zarr, _NAMED)
 _CELLS = _Format("a folder of counts of cells (matrix.mtx)", (), read_cells)
 _IMAGES = _Format("a folder of images", (), read_images, ("label",))
 _FORMATS = (
     _TEXT,
+    _SHEET,
     _MTX,
     _Format("a Parquet file", (".parquet", ".pq"), read_parquet, _COLUMNS),
     _Format("a .npy file", (".npy",), read_npy, ("transpose",)),
@@ -51,13 +56,14 @@ _FORMATS = (
     _Format("an HDF5 file", (".h5", ".hdf5", ".hdf"), read_hdf5, _NAMED),
 )
 _KNOWN = (
-    ".csv, .tsv, .txt (also .gz), .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr folder, a "
-    "folder of images, or a folder with matrix.mtx, genes and barcodes"
+    ".csv, .tsv, .txt (also .gz), .xlsx, .parquet, .npy, .npz, .mtx (also .gz), .mat, .h5ad, .h5, .hdf5, a .zarr "
+    "folder, a folder of images, or a folder with matrix.mtx, genes and barcodes"
 )
 _BEGINNINGS = {  # of files that may have a wrong name, and how their names should end
     b"PAR1": (".parquet", ".pq"),
     b"\x93NUMPY": (".npy",),
-    b"PK\x03\x04": (".npz",),
+    b"PK\x03\x04": (".xlsx", ".xlsm", ".npz"),
+    b"\xd0\xcf\x11\xe0": (".xls",),
     b"\x89HDF\r\n\x1a\n": (".h5", ".h5ad", ".hdf5", ".hdf", ".mat"),
     b"MATLAB ": (".mat",),
     b"%%MatrixMarket": (".mtx",),
@@ -93,7 +99,7 @@ def read(
     Parameters
     ----------
     path : str or Path
-        ``.csv``, ``.tsv``, ``.txt`` and the like, also compressed (``.gz``); ``.parquet``; ``.npy``; ``.npz`` (arrays,
+        ``.csv``, ``.tsv``, ``.txt`` and the like, also ``.gz``; ``.xlsx``; ``.parquet``; ``.npy``; ``.npz`` (arrays,
         or a SciPy sparse matrix); ``.mtx``, also ``.mtx.gz``; ``.mat``; ``.h5ad``; ``.h5``, ``.hdf5``; a Zarr folder; a
         folder of images of one size; or a folder of counts of single cells (``matrix.mtx``, ``features.tsv`` or
         ``genes.tsv``, ``barcodes.tsv``, also ``.gz``), which is genes x cells and becomes cells x genes, as do ``.h5``
@@ -110,7 +116,7 @@ def read(
         can only be names: 0, 1, 2... or eight and more that rise or fall (wave lengths). A second row of text has
         units, or names within the groups of the first.
     variable : str, optional
-        Which array to read, in files that have several.
+        Which array or sheet to read, in files that have several. By default the first sheet with numbers.
     exclude : sequence of str
         Columns that are not features, although they may have numbers; they are kept in ``columns``.
     include : sequence of str
@@ -216,6 +222,8 @@ def _format(path: Path) -> _Format:
     suffix = Path(name.removesuffix(".gz")).suffix
     form = next((form for form in _FORMATS if suffix in form.suffixes), None)
     if form is None or (name.endswith(".gz") and form not in (_TEXT, _MTX)):
+        if other := instead(path):
+            raise refused(path, f"{other}.")
         image = "it is one image, which is one sample: name the folder"
         raise refused(path, f"{image if suffix in IMAGES else 'its type is not known'}. Known are {_KNOWN}.")
     if not path.stat().st_size:
@@ -225,12 +233,12 @@ def _format(path: Path) -> _Format:
 
 def _other_format(path: Path) -> str:
     """A hint where the beginning of a file is that of another format than its name says."""
-    if not path.is_file():
+    if not path.is_file() or instead(path):
         return ""
     with path.open("rb") as file:
         begin = file.read(16)
     for mark, suffixes in _BEGINNINGS.items():
         if begin.startswith(mark) and path.suffix.lower() not in suffixes:
-            spreadsheet = " If it is a spreadsheet, save it as CSV." if ".npz" in suffixes else ""
-            return f"It begins like a {suffixes[0]} file: should its name end so?{spreadsheet}"
+            kind = " or ".join(suffixes[::2]) if ".npz" in suffixes else suffixes[0]
+            return f"It begins like a {kind} file: should its name end so?"
     return ""

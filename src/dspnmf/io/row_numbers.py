@@ -19,17 +19,18 @@ _QUANTITIES = (  # that rise from row to row, and are measured or set all the sa
     "temp pressure voltage current concentration conc mass weight count counts volume speed power size area total sum "
     "price income population"
 )
-_LABELS = frozenset(("class", "classes", "label", "labels", "target", "targets", "classlabel"))
+_LABELS = "class classes label labels target targets classlabel"
+_GROUPS = "replicate rep batch block group cluster fold plate plot site"
 _CLASSES = 20  # values of a column that may be labels, at most
 LABEL = "its name is that of a label"
+GROUP = "its name is that of groups of samples"
 _SPECTRA = (  # what the axis of a spectrum, a chromatogram or a diffractogram is called
-    "wavelength wavelengths wavenumber wavenumbers lambda wl nm cm mz raman shift energy ev kev frequency freq hz mhz "
-    "ppm theta twotheta channel band retention rt"
+    "wavelength wavelengths wavenumber wavenumbers lambda wl nm cm1 1cm mz raman shift energy ev kev frequency freq hz "
+    "mhz ppm theta twotheta channel band retention rt"
 )
 _SERIES = "time times timestamp date datetime year years day days elapsed datum zeit"
-_PLACES = "depth height distance position altitude elevation"
 _STEADY = 3.0  # ratio of the largest step of an axis to its smallest
-_EQUAL = 1.01  # the same for a column without a name, or of places
+_EQUAL = 1.01  # the same for columns whose names do not tell
 AXIS = "an axis: it rises or falls in regular steps"
 SERIES = "a time that rises from row to row"
 _FIRST, _ANYWHERE = 5, 10  # rows from which numbers alone tell, in the first column of numbers and in the others
@@ -44,12 +45,9 @@ def names_rows(name: str, values: NDArray[np.float64], *, first: bool) -> str:
     words = [word.lower() for word in _WORDS.findall(name)]
     if words and (words[-1] in _IDS or "".join(words) in _IDS):
         return "its name is that of an id"
-    if (
-        "".join(words) in _LABELS
-        and len(found := np.unique(values)) <= min(_CLASSES, len(values) // 2)
-        and len(found) > 1
-    ):
-        return LABEL
+    whole_name = "".join(words)
+    if whole_name in f"{_LABELS} {_GROUPS}".split() and 1 < len(np.unique(values)) <= min(_CLASSES, len(values) // 2):
+        return LABEL if whole_name in _LABELS.split() else GROUP
     if words and words[0] in _NAMES.split() and len(np.unique(values)) == len(values):
         return "whole numbers, each once, under a name of row numbers"
     if not ((np.diff(values[:_BEGIN]) > 0).all() and (np.diff(values) > 0).all()):
@@ -73,9 +71,7 @@ def is_axis(name: str, values: NDArray[np.float64]) -> str:
     ratio = float(np.abs(steps).max() / np.abs(steps).min())
     if _has_word(name, _SERIES) and values[-1] > values[0]:
         return SERIES
-    if _has_word(name, _SPECTRA) and ratio <= _STEADY:
-        return AXIS
-    return AXIS if ratio <= _EQUAL and (not name or _has_word(name, _PLACES)) else ""
+    return AXIS if ratio <= (_STEADY if _has_word(name, _SPECTRA) else _EQUAL) else ""
 
 
 def is_axis_of_spectra(name: str, index: NDArray[np.str_]) -> bool:
@@ -91,7 +87,8 @@ def is_axis_of_spectra(name: str, index: NDArray[np.str_]) -> bool:
 
 def _has_word(name: str, words: str) -> bool:
     """Whether one of the words of a name is among others."""
-    return not {word.lower() for word in _WORDS.findall(name)}.isdisjoint(words.split())
+    found = [word.lower() for word in _WORDS.findall(name)]
+    return not {*found, "".join(found)}.isdisjoint(words.split())
 
 
 def _are_whole(values: NDArray[np.float64]) -> bool:

@@ -67,7 +67,13 @@ class _Content:
 
 def read_text(path: Path, options: Options) -> Table:
     """A table from a text file."""
-    file, allowed = TextFile(path, options.encoding), allowed_formats(path, options.decimal, options.thousands)
+    return table_of_text(TextFile(path, options.encoding), options)
+
+
+def table_of_text(file: TextFile, options: Options) -> Table:
+    """A table from text."""
+    path = file.path
+    allowed = allowed_formats(path, options.decimal, options.thousands)
     layout = find_layout(file, options, allowed)
     known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
     roles = roles_of(path, known, options)
@@ -210,7 +216,7 @@ def _unlike(line: int, cells: int, width: int, delimiter: str) -> str:
     what = (
         f"line {line} has {cells} cell{'s' * (cells != 1)}, but the rows above have {width} (separated by {separated})"
     )
-    fix = f"Correct the line; quote cells that contain the delimiter, or pass {option('delimiter')}."
+    fix = f"Correct the line, or remove it; quote cells that contain the delimiter, or pass {option('delimiter')}."
     return f"{what}. {fix}"
 
 
@@ -241,7 +247,10 @@ def _units(table: Table, layout: Layout, found: Mapping[int, str]) -> tuple[str,
     if not layout.units and not any(found.values()):
         return ()
     units = dict(zip(layout.names, layout.units, strict=False)) | {layout.names[at]: unit for at, unit in found.items()}
-    return tuple(units.get(str(name), "") for name in table.features)
+    shown = [units.get(str(name), "").strip("[]() ") for name in table.features]
+    if not any(unit.strip("-./_ ") for unit in shown):
+        return ()  # dashes
+    return tuple(shown)
 
 
 def _assumed(

@@ -36,11 +36,11 @@ _OTHERS = (
 
 
 class TextFile:
-    """A text file, decoded as `encoding` says, or as it was found."""
+    """A text file, decoded as `encoding` says, or as it was found; or the `content` that stands for a file."""
 
-    def __init__(self, path: Path, encoding: str | None = None) -> None:
+    def __init__(self, path: Path, encoding: str | None = None, *, content: bytes | None = None) -> None:
         self.path = path
-        self._content = _unpacked(path) if path.suffix.lower() == ".gz" else None
+        self._content = _unpacked(path) if content is None and path.suffix.lower() == ".gz" else content
         self.size = path.stat().st_size if self._content is None else len(self._content)
         check_size(path, self.size, "its text")
         self.encoding = self._found() if encoding is None else self._known(encoding)
@@ -71,7 +71,7 @@ class TextFile:
                     if "\0" in line:
                         raise refused(self.path, f"line {number} has a zero byte: it is not text. Check its type.")
                     if number > skip:
-                        yield line
+                        yield line.lstrip("\ufeff")  # where files were put together
             except UnicodeError as error:
                 if self.encoding.startswith("utf-16"):
                     what = "it begins as UTF-16 text, but is not, or is cut off. Save it as UTF-8."

@@ -18,7 +18,7 @@ from dspnmf._option_words import option
 from dspnmf.io.cell_units import is_measured
 from dspnmf.io.errors import quoted, refused
 from dspnmf.io.number_format import USUAL, NumberFormat, Tally, could_be_number
-from dspnmf.io.other_rows import is_comment
+from dspnmf.io.other_rows import is_comment, is_ruler
 from dspnmf.io.table import Options
 from dspnmf.io.text_file import Row, TextFile
 
@@ -54,6 +54,8 @@ def find_layout(file: TextFile, options: Options, allowed: Sequence[NumberFormat
     delimiter = _delimiter(file, above, options.delimiter or given)
     sample: list[Row] = []
     for row in file.rows(delimiter, above):
+        if is_ruler(row[1]):
+            continue
         sample.append(row)
         if len(sample) > _ROWS or (len(sample) > 2 and len(sample) * len(row[1]) > _CELLS):
             break
@@ -190,8 +192,9 @@ def _begin(rows: Sequence[Row]) -> tuple[int, int]:
             break
     else:
         at = widths.index(width)
-    if any(len(cells) > width + (not cells[-1].strip()) for _, cells in rows[:at]):  # rows of a damaged table
-        at = 0
+    longer = [row for row, (_, cells) in enumerate(rows[:at]) if len(cells) > width + (not cells[-1].strip())]
+    if longer:  # a row of a damaged table, if one that fits, or names, are above it
+        at = next((row for row in range(longer[-1]) if widths[row] in (width, width - 1)), at)
     return at, width
 
 
@@ -235,16 +238,11 @@ def _names(top: list[list[str]], width: int) -> tuple[list[str], list[str]]:
 
 def _headings(rows: Sequence[Row], form: NumberFormat) -> int:
     """How many of the first rows are names and units."""
-    numeric = _numeric_columns(rows, form)
-    count = 0
-    for _, cells in rows[:_HEADINGS]:
-        if any(map(form.is_number, cells)) or not any(
-            column < len(cells) and not form.is_missing(cells[column]) for column in numeric
-        ):
-            break
-        count += 1
-    if count and count < len(rows):
-        return count
+    titles = sum(1 for _ in takewhile(lambda row: _is_title(row[1]), rows))
+    for above in dict.fromkeys((0, titles)):
+        if count := _texts_above_numbers(rows[above:], form):
+            return above + count
+    numeric, count = _numeric_columns(rows, form), 0
     while len(rows) > count + 1 and _is_title(rows[count][1]) and _has_names(rows[count + 1 :], form):
         count += 1
     if not _has_names(rows[count:], form):
@@ -252,6 +250,20 @@ def _headings(rows: Sequence[Row], form: NumberFormat) -> int:
     units = rows[count + 1][1] if len(rows) > count + 2 else []
     over = [units[column] for column in numeric if column < len(units) and not form.is_missing(units[column])]
     return count + 1 + (bool(over) and not any(map(form.is_number, over)))
+
+
+def _texts_above_numbers(rows: Sequence[Row], form: NumberFormat) -> int:
+    """How many of the first rows are text above columns of numbers; 0 where no row is, or all are."""
+    if not rows:
+        return 0
+    numeric, count = _numeric_columns(rows, form), 0
+    for _, cells in rows[:_HEADINGS]:
+        if any(map(form.is_number, cells)) or not any(
+            column < len(cells) and not form.is_missing(cells[column]) for column in numeric
+        ):
+            break
+        count += 1
+    return count if count < len(rows) else 0
 
 
 def _numeric_columns(rows: Sequence[Row], form: NumberFormat) -> list[int]:

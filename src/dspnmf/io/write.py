@@ -19,7 +19,7 @@ _ROWS = 10_000  # that are turned into text, or into a group of the file, at onc
 
 
 def write_codes(path: str | Path, Z: NDArray[Any], index: Names, index_name: str, names: Names) -> None:
-    """Write codes, one row a sample, with the names of the samples in the first column.
+    """Write codes, one row per sample, with the names of the samples in the first column.
 
     The file is there completely or not at all. Every number is written so that it is read back unchanged in the
     precision of `Z`; texts are written as they are.

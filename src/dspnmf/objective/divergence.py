@@ -17,7 +17,7 @@ class Divergence:
 
     ``codes_l1 ||U||_1 + codes_l2 ||U||^2``, and the same of V. The divergence of y from x is
     ``(x^beta + (beta - 1) y^beta - beta x y^(beta - 1)) / (beta (beta - 1))``; beta = 1: ``x log(x / y) - x + y``
-    (Kullback-Leibler), beta = 0: ``x / y - log(x / y) - 1`` (Itakura-Saito). It is no polynomial along a line, so it
+    (Kullback-Leibler), beta = 0: ``x / y - log(x / y) - 1`` (Itakura-Saito). It is not a polynomial along a line, so it
     has its own descent (`dspnmf.solvers.divergence`), which leaves the value in the `State`.
     """
 
@@ -57,11 +57,11 @@ class Divergence:
         """Its value is exact: a sum over entries that have one sign each."""
 
     def model(self, s: State) -> RowModel:
-        """Refused: it is no quadratic."""
+        """Refused: it is not quadratic."""
         self._refuse()
 
     def along(self, s: State, d: Sums) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-        """Refused: it is no quartic."""
+        """Refused: it is not a quartic."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:

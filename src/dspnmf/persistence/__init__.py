@@ -173,7 +173,7 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, 
     with archive:
         members = archive.namelist()
         if _SCHEMA not in members:
-            raise ModelFileError(f"{path} is a zip archive, but no model file: pass one that dspnmf.save wrote.")
+            raise ModelFileError(f"{path} is a zip archive, but not a model file: pass one that dspnmf.save wrote.")
         if MEMBER not in members:
             raise ModelFileError(
                 f"{path} was not written by dspnmf.save, but by skops alone: read it with skops.io.load, if you trust "
@@ -186,8 +186,8 @@ def _opened(file: BinaryIO, path: Path, classes: Sequence[type]) -> tuple[Note, 
         description = Description(schema)
         if names := refused(description, content, classes):
             raise ModelFileError(
-                f"{path} names what no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do not "
-                "trust the person who made it; if that was you, save the model again with dspnmf.save."
+                f"{path} names types that no model is made of: {', '.join(names)}. Nothing of it was loaded or run. Do "
+                "not trust the person who made it; if that was you, save the model again with dspnmf.save."
             )
         if names := native(description, classes):
             shown = ", ".join(name.rpartition(".")[2] for name in names)

@@ -23,7 +23,13 @@ from dspnmf._untrusted_files import StoredArchive
 from dspnmf.backends.memory import on_host
 from dspnmf.backends.row_model import Completion
 from dspnmf.estimators.base import Factorization
-from dspnmf.estimators.transform_state import BatchSums, DivergenceState, TrainingRows, TransformState
+from dspnmf.estimators.transform_state import (
+    BatchSums,
+    DivergenceBatches,
+    DivergenceState,
+    TrainingRows,
+    TransformState,
+)
 from dspnmf.preprocessing import CommonScaler
 
 _ELSEWHERE = ("torch", "cupy")
@@ -51,7 +57,14 @@ _NATIVE = (  # modules of scikit-learn whose compiled loops trust the arrays of 
     "sklearn.ensemble._hist_gradient_boosting.",
     "sklearn.svm._classes.",
 )
-_STATES = (TransformState, TrainingRows, BatchSums, Completion, DivergenceState)  # what fitted models keep
+_STATES = (
+    TransformState,
+    TrainingRows,
+    BatchSums,
+    Completion,
+    DivergenceState,
+    DivergenceBatches,
+)  # what fitted models keep
 _SPLITTERS = tuple(  # parameters of a search, and nothing but numbers themselves
     f"sklearn.model_selection._split.{name}"
     for name in ("KFold", "StratifiedKFold", "GroupKFold", "ShuffleSplit", "StratifiedShuffleSplit", "LeaveOneOut")

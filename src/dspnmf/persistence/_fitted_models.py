@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from math import isfinite
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,13 @@ from dspnmf.estimators.losses import BETA_LOSS
 from dspnmf.estimators.npe import NPE
 from dspnmf.estimators.partial_fit import BatchLearner
 from dspnmf.estimators.penalties import CODES_L1, CODES_L2, Penalized
-from dspnmf.estimators.transform_state import BatchSums, DivergenceState, TrainingRows, TransformState
+from dspnmf.estimators.transform_state import (
+    BatchSums,
+    DivergenceBatches,
+    DivergenceState,
+    TrainingRows,
+    TransformState,
+)
 from dspnmf.persistence._contents import ModelFileError, cache_folder, has_ours, is_ours, own, within
 from dspnmf.selection.consensusnmf import ConsensusNMF
 from dspnmf.selection.dspnmfcv import DSPNMFCV
@@ -50,6 +57,7 @@ _COUNTS = {
 _NUMBERS = ("objective_", "reconstruction_err_", "structure_err_", "alpha_")
 _PRIVATE = ("_transform_state", "_sklearn_output_config", "_metadata_request")  # attributes that are not parameters
 _SUMS = {"reconstruction", "structure", CODES_L1, CODES_L2}  # terms that `partial_fit` continues
+State = TransformState | TrainingRows | BatchSums | Completion | DivergenceState | DivergenceBatches
 
 
 def check_sound(model: object, path: Path) -> None:
@@ -189,6 +197,14 @@ def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactori
         yield from _number_faults({"l1": divergence.l1, "l2": divergence.l2, "alpha": divergence.alpha})
         if not (isinstance(divergence.beta, float) and BETA_LOSS.test(divergence.beta)):
             yield f"beta is {divergence.beta!r}, but must be {BETA_LOSS.words}"
+        if (bound := divergence.batches) is not None:
+            yield from _field_faults(bound)
+            yield from array_faults("pull of earlier batches", bound.pull, (m, k))
+            yield from array_faults("push of earlier batches", bound.push, (m, k))
+            yield from _number_faults({"mass": bound.mass})
+            yield from _number_faults({"code": bound.code}, above=True)
+            if not (isinstance(bound.constant, float) and isfinite(bound.constant)):
+                yield f"the constant of earlier batches is {bound.constant!r}, but must be a finite float"
     if state.batches is not None:
         yield from _field_faults(state.batches)
         yield from _sum_faults(state.batches, k, width)
@@ -209,7 +225,7 @@ def _sum_faults(sums: BatchSums, k: int, width: int) -> Iterator[str]:
     yield from _number_faults({f"weight of the {name}": weight for name, weight in sums.weights.items()})
 
 
-def _field_faults(part: TransformState | TrainingRows | BatchSums | Completion | DivergenceState) -> Iterator[str]:
+def _field_faults(part: State) -> Iterator[str]:
     """Fields that a part of a state does not have, or has in addition; and parts that are of another type."""
     names = {field.name for field in fields(part)}
     if differing := sorted(vars(part).keys() ^ names):
@@ -217,7 +233,7 @@ def _field_faults(part: TransformState | TrainingRows | BatchSums | Completion |
     parts = {
         "training": TrainingRows,
         "completion": Completion,
-        "batches": BatchSums,
+        "batches": DivergenceBatches if isinstance(part, DivergenceState) else BatchSums,
         "divergence": DivergenceState,
         "parameters": dict,
         "weights": dict,

@@ -176,7 +176,7 @@ def stability(
     """
     if hasattr(scores, "stability_") and scores.stability_ is None:
         raise ValueError(
-            f"{type(scores).__name__} was fitted from one start, which says nothing of others: set n_init=5."
+            f"{type(scores).__name__} was fitted from one start, which says nothing about other starts: set n_init=5."
         )
     scores = _inputs.as_floats(getattr(scores, "stability_", scores))
     if scores.ndim != 1 or not len(scores) or not (np.abs(scores - 0.5) <= 0.5 + _ROUNDING).all():

@@ -58,7 +58,8 @@ def column(name: str, values: NDArray[Any]) -> dict[str, Any]:
     Numbers come as `values`, others as `levels`; the first levels are the classes, the rest share the last class.
     """
     numbers = values.astype(np.float64) if values.dtype.kind in "iuf" else None
-    if numbers is not None and len(np.unique(numbers[np.isfinite(numbers)])) > MAX_CATEGORIES:
+    different = 0 if numbers is None else len(np.unique(numbers[np.isfinite(numbers)]))
+    if numbers is not None and different > min(MAX_CATEGORIES, max(N_CLASSES, len(numbers) / 2)):
         of, classes = _binned(numbers)
         return {"name": cut(name), "ordered": True, "classes": classes, "of": of, "values": numbers.tolist()}
     texts = [_text(value) for value in values]

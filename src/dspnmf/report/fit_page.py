@@ -143,7 +143,7 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
         "fits": [capital(fit.label) for fit in inputs.fits],
         "measures": _measures(facts),
         "notes": _notes(inputs, facts),
-        "settings": [*settings.items(), *_settings(inputs, facts)],
+        "settings": [*settings.items(), *_settings(inputs, facts, settings)],
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "convergence": fit_figures.convergence(inputs),
         "kind": kind,
@@ -190,8 +190,10 @@ def _measures(facts: FitFacts) -> list[Measure]:
     both = [facts] if facts["baseline"] is None else [facts, facts["baseline"]]
     rows = []
     for key, (name, about, sign) in _MEASURES.items():
-        texts = ["" if one[key] is None else share(one[key]) for one in both]
-        known = [one[key] for one in both if one[key] is not None]
+        pairs = key != "component_correlation" or facts["rank"] > 1  # one component has no cosine with another
+        values = [one[key] if pairs else None for one in both]
+        texts = ["" if value is None else share(value) for value in values]
+        known = [value for value in values if value is not None]
         best = share((max if sign > 0 else min)(known)) if sign and len(set(filter(None, texts))) > 1 else None
         cells = tuple(TableCell(text, text, text == best) if text else TableCell() for text in texts)
         rows.append(Measure(name, " ".join(filter(None, (f"{capital(about)}.", _BETTER[sign]))), cells))
@@ -230,8 +232,8 @@ def _notes(inputs: FitInputs, facts: FitFacts) -> list[str]:
     return found
 
 
-def _settings(inputs: FitInputs, facts: FitFacts) -> list[tuple[str, str]]:
-    """What was fitted, as pairs of name and text."""
+def _settings(inputs: FitInputs, facts: FitFacts, given: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What was fitted, as pairs of name and text, next to what is `given` of file and labels."""
     X, (n, m) = inputs.table.X, inputs.shape
     kind = f"sparse, {percent(X.nnz / (n * m))} of the cells stored" if sparse.issparse(X) else "dense"
     missing = f"{inputs.missing:,} of {n * m:,} cells ({percent(inputs.missing / (n * m))})" if inputs.missing else ""
@@ -240,9 +242,12 @@ def _settings(inputs: FitInputs, facts: FitFacts) -> list[tuple[str, str]]:
     if facts["objective"] is not None:
         objective = f"{amount(facts['objective'])} after {' iterations, '.join(_iterations(facts))}"
     found = [
-        ("Data", f"{counted(n, 'sample')} × {counted(m, 'feature')}, {kind}, {X.dtype}"),
+        (
+            "Shape" if "Data" in given else "Data",
+            f"{counted(n, 'sample')} × {counted(m, 'feature')}, {kind}, {X.dtype}",
+        ),
         ("Missing", missing),
-        ("Labels", "" if labels is None else str(inputs.table.label)),
+        ("Labels", "" if labels is None or "Label" in given else str(inputs.table.label)),
         ("Method", f"{facts['method']}, rank {facts['rank']}"),
         ("Parameters", _parameters(facts)),
         ("Objective", objective),

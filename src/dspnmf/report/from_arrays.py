@@ -22,6 +22,7 @@ from dspnmf.estimators.npe import NPE
 from dspnmf.io import Table
 from dspnmf.report.fit_measurements import Baseline, RandomState
 from dspnmf.report.fit_page import write_fit_report
+from dspnmf.selection import ConsensusNMF
 
 Names = Sequence[object] | NDArray[Any] | None
 
@@ -55,7 +56,7 @@ def report(
     feature_names, sample_names : sequence, optional
         By default the columns and the index of a data frame, or numbers. Names that are numbers in an order
         (wavelengths) make components spectra.
-    labels : array-like of shape (n_samples,), or dict of them by name, optional
+    labels : array-like of shape (n_samples,), or data frame or dict of several, optional
         What samples can be coloured by; the first of them is shown first. They take no part in any number. Of an
         AnnData object also names of columns of ``obs``.
     Z : array-like of shape (n_samples, n_components), optional
@@ -113,7 +114,9 @@ def report(
     features = (
         features if features is not None and len(features) == values.shape[1] else _made_by(steps, values.shape[1])
     )
-    columns = _columns(labels)
+    columns, path = _columns(labels), Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent}: create it, or choose another path.")
     table = Table(
         X=values,
         features=_texts(features if feature_names is None else feature_names),
@@ -125,19 +128,20 @@ def report(
         grid=grid,
     )
     options = {"baseline": baseline, "title": title, "settings": settings, "random_state": random_state}
-    write_fit_report(factors, table, _on_host(codes), Path(path), **options)
-    return Path(path)
+    write_fit_report(factors, table, _on_host(codes), path, **options)
+    return path
 
 
 def _factorization(model: BaseEstimator) -> tuple[list[Any], BaseEstimator]:
     """The step of a pipeline that factorizes, and the steps before it."""
     named = model.steps if isinstance(model, Pipeline) else [("", model)]
-    steps = [step for _, step in named if step not in (None, "passthrough")]
+    steps = [step for _, step in named if not (step is None or isinstance(step, str))]
     for at, step in reversed(list(enumerate(steps))):
         step = getattr(step, "best_estimator_", step)
-        if isinstance(step, Factorization | NPE):
+        if isinstance(step, Factorization | NPE | ConsensusNMF):
             return steps[:at], step
-    found = ", ".join(type(step).__name__ for step in steps)
+    kinds = [type(step) for step in steps]
+    found = ", ".join(f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}" for kind in kinds)
     raise TypeError(f"model is {found}, which is not an estimator of dspnmf: pass DSPNMF, NMF or another of them.")
 
 
@@ -204,8 +208,19 @@ def _columns(labels: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, NDArray[A
     """Labels by their name."""
     if labels is None:
         return {}
+    if hasattr(labels, "columns"):
+        labels = {name: labels[name] for name in labels.columns}
     named = labels if isinstance(labels, Mapping) else {str(getattr(labels, "name", None) or "label"): labels}
-    return {str(name): _on_host(values) for name, values in named.items()}
+    found = {str(name): _on_host(values) for name, values in named.items()}
+    for name, values in found.items():
+        if values.ndim != 1:
+            raise ValueError(
+                f"labels have shape {values.shape}, but must be one for each sample: pass several as a data frame or a "
+                f"dict of columns, such as {{'first': labels[:, 0]}}."
+                if name == "label"
+                else f"labels[{name!r}] has shape {values.shape}, but must be one for each sample."
+            )
+    return found
 
 
 def _columns_of(obs: Any, labels: Any) -> Any:

@@ -27,6 +27,7 @@ from dspnmf.workflow.scaling import fitted_scaler, suitable_scale
 
 _LONG = 5.0  # seconds of a fit whose baseline is announced
 _EVERY = 30.0  # seconds between two writes of a checkpoint
+_STRUCTURE = ("beta", "mu")  # what the weight of the structure is called where it is not alpha
 _CLOSE = 0.7  # likeness of a name that is suggested
 
 
@@ -72,7 +73,12 @@ def model_of(
         given[name] = value
     for name in given:
         if name not in allowed:
-            near = get_close_matches(name, allowed, 1, _CLOSE)
+            like = [
+                other for other in allowed if not other.startswith(f"{name}_")
+            ]  # alpha_W is another thing than alpha
+            near = [n for n in _STRUCTURE if n in allowed and name == "alpha"] or get_close_matches(
+                name, like, 1, _CLOSE
+            )
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(allowed))}."
             raise ParameterError(f"{cls.__name__} has no parameter {name}: {hint}", name)
     return cls(**{name: value for name, value in (defaults or {}).items() if name in allowed} | given)

@@ -70,7 +70,7 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
     again = "correct it, fit again with" if fitted else "use"
     mask = f"use {option('missing', 'mask')}" if can_mask else "leave the sample or the feature out"
     for is_bad, words, parameter in (
-        (np.isinf, "is not finite: correct the cell", ""),
+        (np.isinf, "is infinite: correct it", ""),
         (lambda v: np.isnan(v) & (not missing), f"is empty: fill it, or {mask}", "missing" if can_mask else ""),
         (
             lambda v: (v < 0) & (not signed),
@@ -82,7 +82,8 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
             cells = sparse.coo_array(table.X)
             first = np.flatnonzero(is_bad(cells.data))[0]
             where = _place(table, int(cells.row[first]), int(cells.col[first]))
-            raise ParameterError(f"The value {cells.data[first]:g} of {where} {words}.", parameter)
+            what = f"The value {cells.data[first]:g}" if np.isfinite(cells.data[first]) else "A cell"
+            raise ParameterError(f"{what} of {where} {words}.", parameter)
     if missing and not fitted and not sparse.issparse(table.X):
         empty = np.isnan(table.X).all(axis=0)
         if empty.any():

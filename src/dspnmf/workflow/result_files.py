@@ -91,10 +91,7 @@ def with_units(table: Table, scale: str) -> list[str]:
     names = [str(name) for name in table.features]
     if scale == "l2" or not table.units:  # samples of unit length have no unit
         return names
-    return [
-        f"{name} [{unit.strip('[]() ')}]" if unit.strip("[]() ") else name
-        for name, unit in zip(names, table.units, strict=True)
-    ]
+    return [f"{name} [{unit}]" if unit else name for name, unit in zip(names, table.units, strict=True)]
 
 
 class SavedFit(NamedTuple):

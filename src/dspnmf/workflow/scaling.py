@@ -71,7 +71,8 @@ def _one_unit(table: Table) -> str:
     if axis := _axis(names):
         return axis
     X = table.X
-    whole = np.isnan(X) | ((X >= 0) & (np.floor(X) == X))
+    with np.errstate(invalid="ignore"):  # of NaN that signals
+        whole = np.isnan(X) | ((X >= 0) & (np.floor(X) == X))
     if whole.all() and ((X == 0).mean() >= _ZEROS or X.shape[1] >= _COUNTED):
         return "they are whole numbers, as counts are"
     if names == [f"x{at}" for at in range(len(names))]:

@@ -1,0 +1,172 @@
+"""Rows on a device whose errors are measured by a beta divergence: one look at X an iteration, in plain Torch.
+
+A look reads X twice, in slabs: first for derivatives and curvature of all codes, which are then swept together, and
+then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). Next to X and the codes it takes
+about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two copies of X.
+Products are of k columns and once of k (k + 1) / 2. Sums are float64.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from dspnmf._typing import Array
+from dspnmf.backends.csr_tensors import stored_values
+from dspnmf.backends.cuda import DeviceRows
+from dspnmf.backends.cuda_tiles import Tensor, gram
+from dspnmf.backends.memory_divergence import FLOORS, SOLVED, SWEEPS
+from dspnmf.backends.protocol import DivergenceRows
+from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
+from dspnmf.backends.tensor_divergence import (
+    Look,
+    Pairs,
+    SmallModel,
+    Step,
+    best_constant,
+    multiplied,
+    swept,
+)
+from dspnmf.backends.tensor_slabs import Slab, SlabsOf
+
+_LOOK = 3  # sweeps over a model, for each one asked for: they cost no look at X
+_SOLVE = 10  # the same where codes are solved for
+
+
+class DeviceDivergenceRows(DeviceRows, DivergenceRows):
+    """X, missing cells as they are, and its codes."""
+
+    def __init__(self, X: Tensor, k: int, scale: float = 1.0) -> None:
+        super().__init__(X, k, scale)
+        self._pairs = Pairs.of(k, X.device)
+        self._kept: Tensor | None = None
+        self._slabs: dict[float, SlabsOf] = {}  # by beta
+        values = stored_values(X)
+        self._incomplete = bool(values.numel()) and bool(torch.isnan(values.min()))
+
+    def begin(self, codes: Tensor | Array) -> None:
+        """Start from these codes; no direction is kept."""
+        super().begin(codes)
+        self._w = {"U": self._w["U"]}
+
+    def release(self) -> None:
+        """Free the copy, too."""
+        super().release()
+        self._kept = None
+
+    def remember(self) -> None:
+        """A copy of the codes."""
+        self._kept = self._w["U"].clone() if self._kept is None else self._kept.copy_(self._w["U"])
+
+    def recall(self) -> None:
+        """The copy becomes the codes."""
+        assert self._kept is not None
+        self._w["U"].copy_(self._kept)
+
+    def improve(self, model: DivergenceModel, sweeps: int) -> DivergenceSums:
+        """Sweeps over a model of the codes as they are; rows that they would raise take the multiplicative rule."""
+        small, slabs, U = self._small(model, anchored=True), self._slabs_of(model), self._w["U"]
+        found = _Sums(slabs, small, self._incomplete)
+        for group in slabs.groups():
+            first, step = group[0].start, None
+            if sweeps:
+                looks = ((slab, Look.at(slab, self._U(part, small), small)) for part, slab in slabs.each(group))
+                step = Step.joined([Step.of(slab, look, small) for slab, look in looks])
+                proposed = swept(step, small, _LOOK * sweeps)[0]
+            for part, slab in slabs.each(group):
+                if step is None:
+                    look = Look.at(slab, self._U(part, small), small)
+                else:
+                    some = slice(part.start - first, part.stop - first)
+                    look = _accepted(slab, step.part(some), proposed[:, some], small, U.dtype)
+                    U[:, part] = look.U
+                found.add(slab, look)
+        return found.total(U)
+
+    def solve_divergence(self, model: DivergenceModel, *, fresh: bool) -> Tensor:
+        """Slab by slab; rows whose codes stand still are left out."""
+        small, slabs = self._small(model, anchored=False), self._slabs_of(model)
+        codes = torch.empty(self.k, self.shape[0], dtype=self._X.dtype, device=self._X.device)
+        for part, slab in slabs.each(slabs.parts):
+            u = best_constant(slab, small) if fresh else self._U(part, small)
+            codes[:, part] = _solved(slab, u, small, SOLVED[self.dtype.itemsize])
+        return codes
+
+    def _small(self, model: DivergenceModel, *, anchored: bool) -> SmallModel:
+        dtype = self._slabs_of(model).dtype
+        adopt = self.small.adopt
+        model = model._replace(Vt=adopt(model.Vt))
+        if model.alpha > 0:
+            model = model._replace(P=adopt(model.P), Q=adopt(model.Q))
+        return SmallModel.of(model, self._pairs, dtype, FLOORS[dtype.itemsize], anchored=anchored)
+
+    def _slabs_of(self, model: DivergenceModel) -> SlabsOf:
+        beta = float(model.beta)
+        if beta not in self._slabs:
+            self._slabs[beta] = SlabsOf(self._X, beta, 1 / self.scale, self.k, incomplete=self._incomplete)
+        return self._slabs[beta]
+
+    def _U(self, part: slice, small: SmallModel) -> Tensor:
+        """Codes of some rows, in the arithmetic's precision."""
+        return self._w["U"][:, part].to(small.V.dtype)
+
+
+class _Sums:
+    """What leaves a look, added up slab by slab."""
+
+    def __init__(self, slabs: SlabsOf, model: SmallModel, incomplete: bool) -> None:
+        self._model = model
+        self._value = torch.zeros((), dtype=torch.float64, device=model.V.device)
+        self._pull = slabs.sums()
+        self._push = slabs.sums() if model.beta != 1 or incomplete else None
+        self._XU = None if model.S is None else slabs.sums()
+
+    def add(self, slab: Slab, look: Look) -> None:
+        """A slab with its codes."""
+        U, (pull, push) = look.U, look.weights
+        self._value += look.distances.sum()
+        self._pull.add(pull, U)
+        if self._push is not None:
+            lost = slab.missing if push is None else push
+            assert lost is not None
+            self._push.add(lost, U)
+        if self._XU is not None:
+            self._XU.add(slab.x, U)
+
+    def total(self, U: Tensor) -> DivergenceSums:
+        """When all slabs were added; `U` are all codes."""
+        Q, ones = gram(U, U), U.sum(1, dtype=torch.float64)
+        push = None if self._push is None else self._push.total(U)
+        if self._model.beta == 1:
+            push = ones[None] if push is None else ones[None] - push
+        P, own = (None, None) if self._XU is None else (self._XU.total(U), Q)
+        return DivergenceSums(self._value, self._pull.total(U), push, ones, Q.diagonal(), P, own)
+
+
+def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept: torch.dtype) -> Look:
+    """Proposed codes; for rows that these would raise, those of the multiplicative rule. As they are `kept`."""
+    proposed = proposed.to(kept).to(proposed.dtype)
+    look = Look.at(slab, proposed, model)
+    raised = ~(look.distances + step.others(proposed, model) <= step.before)
+    if not bool(raised.any()):
+        return look
+    plain = multiplied(step, model)
+    plain = torch.where(torch.isfinite(plain), plain, step.U).to(kept).to(proposed.dtype)
+    return Look.at(slab, torch.where(raised, plain, proposed), model)
+
+
+def _solved(slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
+    """Codes that minimise the model row by row, until a step changes less than `tol` of them."""
+    codes, going = u.clone(), torch.arange(u.shape[1], device=u.device)
+    look = Look.at(slab, u, model)
+    for _ in range(SWEEPS):
+        step = Step.of(slab, look, model)
+        proposed, change, size = swept(step, model, _SOLVE)
+        look = _accepted(slab, step, proposed, model, u.dtype)
+        codes[:, going] = look.U
+        more = torch.nonzero(~(change <= tol * tol * size)).reshape(-1)
+        if len(more) == 0:
+            break
+        if len(more) < len(going):
+            slab, going = slab.rows(more), going[more]
+            look = Look.at(slab, look.U[:, more], model)
+    return codes
