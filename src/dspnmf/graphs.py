@@ -115,19 +115,33 @@ def self_tuned(X: ArrayLike, n_neighbors: int | None = None) -> sparse.csr_array
     return laplacian(A, normalized=True)[1]
 
 
-def diffusion(X: ArrayLike, n_neighbors: int = 10, mutual: bool = True) -> sparse.csr_array:
+def diffusion(X: ArrayLike, n_neighbors: int | None = None, mutual: bool = True) -> sparse.csr_array:
     """Weights R (n x n, rows of sum 1) with which a step of diffusion averages every row and its neighbours.
 
     R has the weights ``exp(-d_ij^2 / (s_i s_j))`` of `self_tuned` (before they are divided by degrees), 1 on the
-    diagonal, and its rows are divided by their sums. `mutual` keeps edges between rows that are both among the other's
-    neighbours; a row without any keeps its own value.
+    diagonal, and its rows are divided by their sums. By default `n_neighbors` is the whole part of log2 of the number
+    of rows. `mutual` keeps edges between rows that are both among the other's neighbours; a row without any keeps its
+    own value.
 
     >>> diffusion([[0.0], [1.0]]).toarray()[0].round(3)
     array([0.731, 0.269])
     """
-    _, (X,) = _check_samples({"X": X}, n_neighbors=n_neighbors)
-    A = _self_tuned(X, n_neighbors, mutual) + sparse.eye_array(X.shape[0], format="csr")
+    _, (X,) = _check_samples({"X": X}, n_neighbors=1 if n_neighbors is None else n_neighbors)
+    n = X.shape[0]
+    A = _self_tuned(X, diffusion_neighbors(n) if n_neighbors is None else n_neighbors, mutual)
+    A = A + sparse.eye_array(n, format="csr")
     return sparse.csr_array(sparse.diags_array(1 / np.asarray(A.sum(axis=1)).ravel()) @ A)
+
+
+def diffusion_neighbors(n: int) -> int:
+    """Neighbours with which `diffusion` averages n rows by default: floor(log2 n), but one at least.
+
+    The neighbours that keep a random graph connected grow with log n; in small sets as many reach across clusters.
+
+    >>> diffusion_neighbors(178), diffusion_neighbors(1797)
+    (7, 10)
+    """
+    return max(1, n.bit_length() - 1)
 
 
 def _self_tuned(X: Matrix, k: int, mutual: bool = False) -> sparse.csr_array:
@@ -139,7 +153,7 @@ def _self_tuned(X: Matrix, k: int, mutual: bool = False) -> sparse.csr_array:
 
 
 def spanning_tree(X: ArrayLike) -> sparse.csr_array:
-    """Graph of NS-NMF: the edges of a minimum spanning tree, weighing ``exp(-d^2 / (2 t^2))``, t their mean length.
+    """Graph of NS-NMF: the edges of a minimum spanning tree, with weights ``exp(-d^2 / (2 t^2))``, t their mean length.
 
     Written from the description in the paper, as no code was published. The tree is that of the 10-nearest-neighbour
     graph, whose connected components are joined by their shortest edges. An edge longer than 38 t underflows to 0.

@@ -117,7 +117,7 @@ def shared_neighbours(before: NDArray[np.intp], after: NDArray[np.intp]) -> floa
 
 
 def trustworthiness(X: ArrayLike, Z: ArrayLike, n_neighbors: int = 10) -> float:
-    """Trustworthiness of the neighbours in the codes (Venna & Kaski 2001), from scikit-learn: 1 if all are so in X.
+    """Trustworthiness of neighbours in the codes (Venna & Kaski 2001), from scikit-learn: 1 if all are neighbours in X.
 
     Examples
     --------

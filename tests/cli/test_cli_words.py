@@ -170,7 +170,7 @@ def test_transform_names_the_cell(table: Path, tmp_path: Path) -> None:
         ("--method GDNMF", 1, "GDNMF with label_weight=1 needs labels: name their column with --label; GNMF is"),
         ("--set label_weight=2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
         ("--label-weight 2", 1, "DSPNMF with label_weight=2 needs labels: name their column with --label."),
-        ("--alpha 1 --method GNMF", 1, "GNMF has no parameter alpha: did you mean beta?"),
+        ("--alpha 1 --method GNMF", 1, "alpha: did you mean beta?\nOn the command line, beta is --set beta=VALUE."),
         ("--alpha 1 --method NMF", 1, "NMF has no parameter alpha: it has alpha_H, alpha_W"),
         ("--method GNFM", 1, "did you mean GNMF?"),
         ("--set tol=abc", 1, "tol='abc' is not allowed in DSPNMF: it must be a finite number >= 0.\nOn the command"),

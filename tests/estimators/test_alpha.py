@@ -37,7 +37,7 @@ def test_what_it_came_to(wine: np.ndarray) -> None:
     X = 3 * wine
     gram, A, tree = X @ X.T, graphs.knn(X).toarray(), graphs.spanning_tree(X).toarray()
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    Xd = 0.8 * np.linalg.matrix_power(graphs.diffusion(X).toarray(), 32) @ X + 0.2 * X
+    Xd = 0.8 * np.linalg.matrix_power(graphs.diffusion(X).toarray(), 128) @ X + 0.2 * X
     structures = {"gram": gram, "diffused": Xd @ Xd.T, "cosine": unit @ unit.T, "knn": A, "NSNMF": tree, "FRNMF": gram}
     for name, structure in structures.items():
         expected = 100 * np.sum(X**2) / np.sum(structure**2)

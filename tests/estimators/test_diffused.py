@@ -80,7 +80,7 @@ def test_curved_clusters_are_found_again(shape: str) -> None:
     X, y = curved(shape)
     nearness = rbf_kernel(X, X[::10], gamma=50.0)  # circles around one centre differ in these features, not in means
     found = {}
-    far: dict[str, Any] = {"diffusion_steps": 1000, "alpha": 100.0}
+    far: dict[str, Any] = {"n_neighbors": 10, "diffusion_steps": 1000, "alpha": 100.0}
     for similarity, more in (("gram", {}), ("diffused", far)):
         Z = DSPNMF(y.max() + 1, similarity=similarity, normalize=True, random_state=0, **more).fit_transform(nearness)
         clusters = KMeans(y.max() + 1, n_init=10, random_state=0).fit_predict(Z)
@@ -116,7 +116,8 @@ def test_sparse_rows_that_fill_up_are_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_float32_stays(wine: np.ndarray) -> None:
     """Codes in float32 are those of float64, and of its type."""
     X = wine.astype(np.float32)
-    single, double = (DSPNMF(3, similarity="diffused", alpha="auto", random_state=0, tol=1e-7) for _ in range(2))
+    parameters: dict[str, Any] = {"diffusion_steps": 32, "alpha": "auto", "random_state": 0, "tol": 1e-7}
+    single, double = (DSPNMF(3, similarity="diffused", **parameters) for _ in range(2))
     Z = single.fit_transform(X)
     assert Z.dtype == single.components_.dtype == np.float32
     np.testing.assert_allclose(Z, double.fit_transform(X.astype(float)), atol=2e-3 * Z.max())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -53,6 +55,27 @@ sys.meta_path.insert(0, Absent())
 warnings.simplefilter("ignore")
 """
 SMOKE = "import numpy as np, dspnmf; X = np.random.default_rng(0).random((20, 5)); "
+
+
+def test_the_command_line_reads_every_format() -> None:
+    """What readers import is installed with the extra `cli`, or with the library itself."""
+    required = [re.split(r"[\[<>=]", name)[0] for name in (*PROJECT["dependencies"], *EXTRAS["cli"])]
+    installed = {IMPORTED.get(name, name) for name in required} | {"dspnmf"}
+    imported = set()
+    for file in (ROOT / "src" / "dspnmf" / "io").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in (
+                "library",
+                "import_module",
+            ):
+                name = node.args[0]
+                imported |= {name.value.partition(".")[0]} if isinstance(name, ast.Constant) else set()
+    assert {"pyarrow", "PIL", "zarr"} <= imported
+    assert imported - set(sys.stdlib_module_names) <= installed
 
 
 @pytest.fixture(scope="module")

@@ -457,7 +457,7 @@ def test_verbose(wine: np.ndarray, caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.message for record in caplog.records]
     assert len(lines) == 2 + 3
     assert lines[0].startswith("rank 2: 0.")
-    assert lines[2].startswith("n_components=3, similarity=gram, diffusion_steps=32, label_weight=0, alpha=0: 0.")
+    assert lines[2].startswith("n_components=3, similarity=gram, diffusion_steps=128, label_weight=0, alpha=0: 0.")
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from dspnmf.objective.terms import GramSimilarity, GraphSimilarity, Reconstructi
 
 SIMILARITIES = ("gram", "diffused", "cosine", "knn", "self-tuned")
 _AVERAGED = 2**24  # numbers of averaged rows that are dense at once
-_NEIGHBOURS, _DIFFUSED_NEIGHBOURS = 5, 10
+_NEIGHBOURS = 5  # of similarity="knn"
 _OWN = 0.2  # share of a row itself in its diffused row: keeps near rows apart within a cluster
 _UNITLESS = ("cosine", "knn", "self-tuned", "")  # similarities that do not change with the unit of X
 
@@ -49,11 +49,12 @@ class DSPNMF(BatchLearner):
         Weight of the structure term; the paper's is 1, 0 is plain NMF. A number's effect depends on the unit of X and
         on the number of rows: scaling X by s has the effect of scaling alpha by s^2, so scale the data (the paper:
         min-max to [0, 1]) before comparing. "auto" depends on neither: it is 100 times the weight at which both terms
-        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, as far as the first batch
-        tells). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
+        are equal at U = 0, here ``||X||^2 / ||XX'||^2`` (`partial_fit`: of all rows seen, estimated from the first
+        batch). Prefer it for data in other units, above some 50,000 rows, and where components are to be read.
     lam : float, default=1.0
         The paper's lambda. It is a unit, not a knob: it divides the codes by sqrt(lam), multiplies the components by
-        it and changes nothing else (except for the two paper solvers, whose start and rule do not converge alike).
+        it and changes nothing else (except with the two paper solvers, which do not converge: lam decides how far they
+        get).
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "newton-cg": Gauss-Newton model with conjugate gradients; "hals": the cheaper model without coupling between
         rows; "mm": a multiplicative rule that is guaranteed to descend; "paper": the rule as printed (it rises);
@@ -67,10 +68,10 @@ default="gram"
         What the codes are to preserve: XX' (the paper), ``Xd Xd'`` of rows that are averaged over neighbours (for
         clusters of any shape; see Notes), the cosines of the rows (none of these makes an n x n matrix), a graph of
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
-        `transform` is defined for the first four ("self-tuned" and matrices say nothing of new rows).
+        `transform` is defined for the first four ("self-tuned" and matrices say nothing about new rows).
     n_neighbors : int or "auto", default="auto"
-        Neighbours of "diffused" ("auto": 10) and "knn" ("auto": 5).
-    diffusion_steps : int, default=32
+        Neighbours of "diffused" ("auto": the whole part of log2 of the number of rows) and "knn" ("auto": 5).
+    diffusion_steps : int, default=128
         Steps of "diffused": how far rows are averaged.
     mutual : bool, default=True
         Whether "diffused" averages over mutual neighbours only (each among the other's `n_neighbors`).
@@ -94,7 +95,7 @@ default="gram"
         Number of starts; the best result is kept. Starts share every look at X where it is in memory or on a device:
         up to 16 at a time, whose codes take no more memory than X (or 256 MiB).
     max_iter : int, default=200
-        Most iterations of a start.
+        Maximum number of iterations of each start.
     tol : float, default=1e-4
         Stop when an iteration lowers the objective by at most this fraction of it; 0: only `max_iter` stops.
     inner_iter : int or "auto", default="auto"
@@ -184,7 +185,7 @@ default="gram"
     lam: float = parameter(1.0, number(0, strict=True))
     similarity: str | Sparse = parameter("gram", either(one_of(*SIMILARITIES), MATRIX))
     n_neighbors: int | str = parameter("auto", AUTO_OR_COUNT)
-    diffusion_steps: int = parameter(32, whole(1))
+    diffusion_steps: int = parameter(128, whole(1))
     mutual: bool = parameter(True, FLAG)
     label_weight: float = parameter(0.0, number(0))
 
@@ -212,7 +213,7 @@ default="gram"
         elif kind == "cosine":
             data, similar = data.with_unit_rows(scale), "unit rows"
         elif kind == "diffused":
-            R = graphs.diffusion(data.on_host(), _neighbours(kind, self.n_neighbors), self.mutual)
+            R = graphs.diffusion(data.on_host(), _neighbours(kind, self.n_neighbors, data.shape[0]), self.mutual)
             data, similar = data.with_averaged_rows(R, self.diffusion_steps, _OWN), "averaged rows"
         elif kind != "gram":
             operators = [self._graph(data)]
@@ -257,7 +258,8 @@ default="gram"
             A = graphs.check_graph(self.similarity, data.shape[0], name="similarity", signed=True)
         else:
             X = data.on_host()
-            A = graphs.knn(X, _neighbours(kind, self.n_neighbors)) if kind == "knn" else graphs.self_tuned(X)
+            count = _neighbours(kind, self.n_neighbors, data.shape[0])
+            A = graphs.knn(X, count) if kind == "knn" else graphs.self_tuned(X)
         return Operator(A, np.zeros(data.shape[0]))
 
     def augmented(self, data: Data) -> Data:
@@ -300,7 +302,7 @@ default="gram"
         if state.training is None:
             return None
         kind = _kind(state.parameters["similarity"])
-        count = _neighbours(kind, state.parameters["n_neighbors"])
+        count = _neighbours(kind, state.parameters["n_neighbors"], state.training.data.shape[0])
         if kind == "diffused":
             near = graphs.interpolation_in(data.on_host(), state.training.data, count)
             return self._pulled(near, data.dtype)
@@ -316,11 +318,11 @@ default="gram"
         return {**super()._errors(values, problem, s), "structure_err_": error}
 
 
-def _neighbours(kind: str, n_neighbors: int | str) -> int:
-    """The neighbours of a graph."""
+def _neighbours(kind: str, n_neighbors: int | str, n_rows: int) -> int:
+    """The neighbours of a graph of so many training rows."""
     if not isinstance(n_neighbors, str):
         return int(n_neighbors)
-    return _DIFFUSED_NEIGHBOURS if kind == "diffused" else _NEIGHBOURS
+    return graphs.diffusion_neighbors(n_rows) if kind == "diffused" else _NEIGHBOURS
 
 
 def _kind(similarity: str | Sparse) -> str:

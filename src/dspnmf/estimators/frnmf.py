@@ -72,7 +72,7 @@ class FRNMF(ComponentFactorization):
     alpha : float or "auto", default=1.0
         Weight of the feature similarities; "auto" as in `DSPNMF`.
     lam : float, default=1.0
-        Their unit, as in `DSPNMF`.
+        A unit, as in `DSPNMF`.
     solver : {"auto", "newton-cg", "hals", "mm", "paper", "paper-appendix"}, default="auto"
         "paper": as the authors' code runs: exponent-1 rule on V with half weight on the cubic term, L1-normalised
         components in each iteration, and a Kullback-Leibler rule for the codes. Dense X only.

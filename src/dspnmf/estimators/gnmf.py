@@ -19,10 +19,10 @@ from dspnmf.estimators.parameters import parameter
 class GNMF(GraphFactorization):
     """Graph-regularised NMF: minimises ``||X - UV||^2 + beta tr(U'LU)``, L the Laplacian of a neighbour graph.
 
-    Components have unit length, as the reference asks. Without that the graph term could be had for nothing, by
-    shrinking codes and growing components, and the objective would have no minimum but that of plain NMF. With
-    penalties, which know how large both are, codes and components stay as they were found, and L counts with codes as
-    they are at unit length.
+    Components have unit length, as the reference asks. Otherwise the graph term could be made as small as one likes
+    at no cost, by shrinking codes and enlarging components, and the objective would have no minimum but that of plain
+    NMF. With penalties, which know how large both are, codes and components stay as they were found, and L counts with
+    codes as they are at unit length.
 
     Parameters
     ----------

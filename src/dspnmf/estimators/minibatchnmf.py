@@ -54,26 +54,28 @@ class MiniBatchNMF(NMF):
         Stop after as many batches, once all rows were seen, in which the error of the rows seen, each with its weight,
         did not fall by `tol` of it; None: does not stop.
     max_iter : int, default=200
-        Most passes over X.
+        Maximum number of passes over X.
     forget_factor : float, default=0.7
         What is left of the weight of a row after one pass over all others, from 0 to 1; in `partial_fit`: after one
         batch.
     fresh_restarts : bool, default=False
-        Taken for scikit-learn's sake: codes of a batch are always the optimum for the components there are, which is
+        Accepted as in scikit-learn: codes of a batch are always the optimum for the components there are, which is
         what True asks for, and no slower here.
     fresh_restarts_max_iter : int, default=30
         As `fresh_restarts`: codes are solved for, not iterated.
     transform_max_iter : int or None, default=None
         As `fresh_restarts`: `transform` ends at the optimum.
     alpha_W, alpha_H, l1_ratio, solver, shuffle, missing, n_init, inner_iter, normalize, random_state, verbose
-        As in `NMF`; `solver`, `shuffle` and `n_init` speak of the first batch.
+        As in `NMF`; `solver`, `shuffle` and `n_init` apply to the first batch.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        As in `NMF`.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         V.
     reconstruction_err_ : float
-        ``||X - UV||`` (Frobenius), with the codes of `transform` for all rows.
+        ``||X - UV||`` (Frobenius), or ``sqrt(2 d(X | UV))``, with the codes of `transform` for all rows.
     n_iter_, n_steps_ : int
         Passes over X begun, and batches learned from.
     n_components_, n_features_in_, feature_names_in_

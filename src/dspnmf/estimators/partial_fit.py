@@ -75,10 +75,10 @@ class BatchLearner(WithLosses):
         """Learn from one batch of rows, on top of all batches before it; nothing of the rows themselves is kept.
 
         The first batch is fitted as by `fit`, with every parameter. Later batches refine what it began: it should have
-        some ten rows a component, and some hundred where alpha lets the structure term outweigh the rest by far. Later
-        batches may have any number of rows, one included. Their iterations are those of "hals", until one lowers the
-        objective of all rows seen by at most `tol` of it (with a structure term: of its size as estimated from 100 rows
-        of the batch), at most `max_iter`. After `fit`, `partial_fit` goes on from there.
+        about ten rows per component, and about a hundred where alpha lets the structure term outweigh the rest by far.
+        Later batches may have any number of rows, one included. Their iterations are those of "hals", until one lowers
+        the objective of all rows seen by at most `tol` of it (with a structure term: of its size as estimated from 100
+        rows of the batch), at most `max_iter`. After `fit`, `partial_fit` goes on from there.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class BatchLearner(WithLosses):
         With any `beta_loss` but "frobenius" a bound of the divergence of earlier rows is kept, as a function of the
         components (m x k numbers, twice). A later batch gets the codes `transform` would give it; then codes and the
         components are improved together, and the divergence of the batch plus that bound never rises. `alpha` must be
-        0. This is what scikit-learn's ``MiniBatchNMF`` does, with more than one step a batch.
+        0. This is what scikit-learn's ``MiniBatchNMF`` does, with more than one step per batch.
 
         Afterwards there are `components_`, `n_samples_seen_`, `n_steps_`, `n_iter_` (iterations of this batch) and
         `reconstruction_err_`: that of all rows seen, each with the code it had when its batch was summed up, mixed as

@@ -44,9 +44,9 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     """DSP-NMF with rank, similarity and weights chosen by cross-validation.
 
     Without labels, the rank is the one that best predicts cells of X it has not seen; similarity and alpha are those
-    whose codes best keep the neighbours of rows they have not seen. With labels, all are those whose codes a classifier
-    does best with, on rows that neither the factorization nor the classifier has seen. In the end the choice is fitted
-    to all rows.
+    whose codes best keep the neighbours of rows they have not seen. With labels, all are chosen by the score of a
+    classifier on codes of rows that neither the factorization nor the classifier has seen. In the end the choice is
+    fitted to all rows.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
         training rows.
     similarities : str or list of str, default="gram"
         What is preserved (`DSPNMF`), to choose from: "gram", "diffused", "cosine", "knn".
-    diffusion_steps : int or list of int, default=32
+    diffusion_steps : int or list of int, default=128
         Steps of "diffused" to choose from.
     alphas : int, "auto" or list of (float or "auto"), default=7
         Weights of the structure to choose from. A number means a grid of that size: 0 (plain NMF), and the others
@@ -141,7 +141,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
     Neighbours of a held-out row are looked for among the training rows, by Euclidean distance, in X and in the codes;
     codes of held-out rows come from `transform`. Labels of held-out rows reach no fit.
 
-    Fits of the search that stop at `max_iter` say nothing; `mean_n_iter` does.
+    Fits of the search that stop at `max_iter` do not warn; `mean_n_iter` shows it.
 
     scikit-learn's callbacks (`set_callbacks`) see every fold of every rank, then every path of
     every fold, then the last fit.
@@ -166,7 +166,7 @@ class DSPNMFCV(KnownParameters, CallbackSupportMixin, ClassNamePrefixFeaturesOut
 
     n_components: candidates.Ranks = parameter("auto", candidates.N_COMPONENTS, positional=True)
     similarities: str | Sequence[str] = parameter("gram", candidates.SIMILARITY)
-    diffusion_steps: int | Sequence[int] = parameter(32, candidates.STEPS)
+    diffusion_steps: int | Sequence[int] = parameter(128, candidates.STEPS)
     alphas: candidates.Alphas = parameter(7, candidates.ALPHAS)
     label_weights: candidates.Weights = parameter((0.0,), candidates.WEIGHTS)
     cv: Splitter = parameter(5, CV)

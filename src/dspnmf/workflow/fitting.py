@@ -80,7 +80,7 @@ def model_of(
                 name, like, 1, _CLOSE
             )
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(allowed))}."
-            raise ParameterError(f"{cls.__name__} has no parameter {name}: {hint}", name)
+            raise ParameterError(f"{cls.__name__} has no parameter {name}: {hint}", near[0] if near else "")
     return cls(**{name: value for name, value in (defaults or {}).items() if name in allowed} | given)
 
 
