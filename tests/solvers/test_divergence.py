@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import reference
 from divergent import check_never_up, counts, fitted, powers, problems, start
 from dspnmf import DSPNMF, NMF, load, save
-from dspnmf.backends.kernels import divergence as loop
+from dspnmf.backends.kernels import divergence_arithmetic as loop
 from dspnmf.solvers import divergence as solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
