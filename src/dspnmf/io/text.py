@@ -77,7 +77,7 @@ def table_of_text(file: TextFile, options: Options) -> Table:
     layout = find_layout(file, options, allowed)
     known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
     roles = roles_of(path, known, options)
-    unnamed = layout.unnamed_index and any(cells[0].strip() for _, cells in layout.rows if cells)
+    unnamed = layout.unnamed_index and any(cells[0] for _, cells in layout.rows)
     if unnamed and roles.index is None and 0 not in roles.others:
         roles = replace(roles, index=0)
     words = frozenset(word.strip().lower() for word in options.na)
@@ -168,7 +168,7 @@ def _content(reading: _Reading, *, large: bool = True) -> _Content:
     if found is not None:
         return _Content(*found)
     others: dict[int, list[str]] = {column: [] for column in sorted(set(range(width)) - set(numeric))}
-    values, lines, wrong = array("d"), array("q"), set[int]()
+    values, lines, wrong, printed = array("d"), array("q"), set[int](), layout.delimiter == "|"
     for line, row in reading.rows(left):
         if len(row) != width:
             raise refused(file.path, _unlike(line, len(row), width, layout.delimiter))
@@ -180,7 +180,7 @@ def _content(reading: _Reading, *, large: bool = True) -> _Content:
             del values[len(lines) * len(numeric) :]
             values.extend([nan] * len(numeric))
         for column, kept in others.items():
-            kept.append(row[column])
+            kept.append(row[column].strip() if printed else row[column])
         lines.append(line)
     X = np.frombuffer(values, dtype=np.float64).reshape(len(lines), len(numeric))
     return _Content(X, others, np.frombuffer(lines, dtype=np.int64), frozenset(wrong), left)
