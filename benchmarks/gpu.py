@@ -2,12 +2,15 @@
 
 X is float32 on a CUDA device: planted factors and noise. Peers on the same data, in the same run: the paper's rule as
 one would write it in Torch, torchnmf (where installed; plain NMF), and the two bare products through Torch in float32.
-Without a CUDA device the figures of the last run on one (`gpu.md`) are shown.
+Without a CUDA device the figures of the last run on one (`gpu.md`) are shown. Counts are fitted by Kullback-Leibler: an
+iteration over two bare products, and the time to what the multiplicative rule has after 100 iterations, in
+plain Torch and by torchnmf. Argument `counts`: these alone; `small`: a small X, on the CPU where there is no GPU.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +21,9 @@ import _report
 
 SHAPES = ((2_000_000, 512, 20), (200_000, 4_096, 50))
 WHOLE = ((2_000_000, 512, 20), (500_000, 512, 80), (500_000, 512, 200), (20_000, 784, 10))
+COUNTS = ((200_000, 2_000, 10), (200_000, 2_000, 30))
+SMALL = ((2_000, 200, 10),)
+COUNT_ITERATIONS = 100
 KEPT = Path(__file__).with_name("gpu.md")
 RULE_ITERATIONS = 500
 
@@ -33,16 +39,22 @@ def data(n: int, m: int, k: int):
 
 def seconds(run: Callable[[], object], repeats: int = 15) -> float:
     """Median seconds of a call, all of its work included."""
-    import torch
-
     times = []
     for _ in range(repeats + 3):
-        torch.cuda.synchronize()
+        wait()
         begin = time.perf_counter()
         run()
-        torch.cuda.synchronize()
+        wait()
         times.append(time.perf_counter() - begin)
     return statistics.median(times[3:])
+
+
+def wait() -> None:
+    """Until the device has done all its work."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def rule(X, U, V, half: float) -> None:
@@ -160,6 +172,121 @@ def whole(n: int, m: int, k: int) -> list[tuple[object, ...]]:
     return table
 
 
+def counts(n: int, m: int, device: str, rank: int = 20):
+    """Poisson counts of planted factors, dense; about a quarter is positive."""
+    import torch
+
+    rng, generator = np.random.default_rng(0), torch.Generator(device=device).manual_seed(0)
+    drawn = (0.3 * rng.gamma(0.4, 1.0, (n, rank)), rng.gamma(0.4, 1.0, (rank, m)))
+    W, H = (torch.from_numpy(factor).to(device, torch.float32) for factor in drawn)
+    return torch.poisson(W @ H, generator=generator)
+
+
+def divergence(X, U, V) -> float:
+    """Kullback-Leibler, in float64, some rows at a time."""
+    import torch
+
+    total = 0.0
+    for i in range(0, len(X), 2**14):
+        x = X[i : i + 2**14].double()
+        y = U[i : i + 2**14].double() @ V.double() + 1e-30
+        total += float((torch.special.xlogy(x, x / y) - x + y).sum())
+    return total
+
+
+def count_rule(X, U, V) -> None:
+    """One iteration of Lee and Seung's rule for Kullback-Leibler, in place."""
+    U *= ((X / (U @ V + 1e-15)) @ V.T) / (V.sum(1) + 1e-15)
+    V *= (U.T @ (X / (U @ V + 1e-15))) / (U.sum(0)[:, None] + 1e-15)
+
+
+def compare_counts(n: int, m: int, k: int, device: str) -> list[tuple[object, ...]]:
+    """Our iteration over two bare products; and our time to what each peer reaches in 100, from the peer's start."""
+    import torch
+
+    from _descent import checked
+    from dspnmf.backends.tensors import CudaBackend
+    from dspnmf.objective.divergence import Divergence
+    from dspnmf.objective.objective import Objective
+    from dspnmf.solvers.divergence import DivergenceDescent
+    from dspnmf.solvers.loop import iterate
+
+    class AnyDevice(CudaBackend):
+        kinds = ("cpu", "cuda")
+
+    X = counts(n, m, device)
+    objective = Objective({"reconstruction": Divergence(1.0, float(X.numel()))}, {"reconstruction": 1.0})
+
+    def iterations(U, V):
+        rows, update = checked(X, AnyDevice(X.device)).divergence_rows(k, 1.0), DivergenceDescent()
+        rows.begin(U.T.contiguous())
+        return iterate(rows, objective, update, *update.begin(rows, objective, V.T.double().contiguous()))
+
+    def to(goal: float, U, V) -> tuple[float, int, float]:
+        steps = iterations(U, V)
+        next(steps)
+        wait()
+        begin, value, used = time.perf_counter(), float("inf"), 0
+        while value > goal and used < COUNT_ITERATIONS:
+            value, _ = next(steps)
+            used += 1
+        wait()
+        return time.perf_counter() - begin, used, value
+
+    generator = torch.Generator(device=device).manual_seed(1)
+    U, V = (0.5 * torch.rand(shape, device=device, generator=generator) + 0.01 for shape in ((n, k), (k, m)))
+    M = V.T.contiguous()
+    bare = seconds(lambda: X @ M) + seconds(lambda: U.T @ X)
+    steps = iterations(U.clone(), V)
+    for _ in range(3):
+        next(steps)
+    mine = seconds(lambda: next(steps))
+    peers = {"rule in Torch": (U, V, lambda A, B: [count_rule(X, A, B) for _ in range(COUNT_ITERATIONS)])}
+    try:
+        from torchnmf.nmf import NMF as TorchNMF
+
+        model = TorchNMF(X.shape, rank=k).to(device)
+        start_of = model.H.detach().clone(), model.W.detach().T.contiguous()
+        model.fit(X, beta=1, tol=0, max_iter=2)  # what is compiled or cached, is
+
+        def fitted(A, B) -> None:
+            with torch.no_grad():
+                model.H.copy_(A)
+                model.W.copy_(B.T)
+            model.fit(X, beta=1, tol=0, max_iter=COUNT_ITERATIONS)
+            A.copy_(model.H.detach())
+            B.copy_(model.W.detach().T)
+
+        peers["torchnmf"] = (*start_of, fitted)
+    except ImportError:
+        print("torchnmf is not installed: the rule written in Torch alone is the peer.")
+    table = []
+    for name, (first, second, run) in peers.items():
+        A, B = first.clone(), second.clone()
+        wait()
+        begin = time.perf_counter()
+        run(A, B)
+        wait()
+        theirs, goal = time.perf_counter() - begin, divergence(X, A, B)
+        to(goal, first.clone(), second.clone())  # once before it is timed
+        ours, used, value = to(goal, first.clone(), second.clone())
+        table.append(
+            (f"{n:,} x {m:,}, k = {k}", f"{mine * 1e3:.2f} ms", mine / bare, name, f"{theirs:.2f} s", f"{ours:.2f} s",
+             ours / theirs, used, f"{goal:.6g}", f"{value:.6g}")
+        )  # fmt: skip
+    return table
+
+
+def count_tables(shapes: tuple[tuple[int, int, int], ...], device: str) -> None:
+    """Print the table of counts."""
+    rows = [row for shape in shapes for row in compare_counts(*shape, device)]
+    head = (
+        "X", "our iteration", "over two bare products", "peer", "peer, 100 iterations", "ours to its divergence",
+        "ratio of times", "our iterations", "its divergence", "ours",
+    )  # fmt: skip
+    _report.table(f"Counts by Kullback-Leibler, dense float32 ({device})", head, rows)
+
+
 def main() -> None:
     """Print the tables, and keep them."""
     try:
@@ -168,6 +295,11 @@ def main() -> None:
         available = torch.cuda.is_available()
     except ImportError:
         available = False
+    if "small" in sys.argv or (available and "counts" in sys.argv):
+        count_tables(SMALL if "small" in sys.argv else COUNTS, "cuda" if available else "cpu")
+        _report.versions()
+        print(f"torch {torch.__version__}")
+        return
     if not available:
         print(KEPT.read_text(encoding="utf-8") if KEPT.exists() else "No CUDA device here, and no figures kept.")
         return
@@ -185,6 +317,7 @@ def main() -> None:
     _report.table(f"On a GPU ({device}): time per iteration", (*head, *(f"{p}, over ours" for p in peers)), each)
     head = ("X", "rule's objective (500 iterations)", "ours", "our iterations", "our time", "rule's time", "ratio")
     _report.table(f"On a GPU ({device}): time to the corrected rule's objective", head, goals)
+    count_tables(COUNTS, "cuda")
     _report.versions()
     print(f"torch {torch.__version__}, NumPy {np.__version__}")
 

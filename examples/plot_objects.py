@@ -23,7 +23,7 @@ print(f"{images.name}: {X.shape[0]} images, height and width {images.image_shape
 # %%
 # Two fits from the same seed
 # ---------------------------
-# Plain NMF only wants the pixels back. DSP-NMF also wants the similarities between images, XX', back from the codes.
+# Plain NMF only reconstructs the pixels. DSP-NMF also preserves the similarities between images, XX', in the codes.
 models = {"DSP-NMF": DSPNMF(16, random_state=0), "NMF": NMF(16, random_state=0)}
 codes = {name: model.fit_transform(X) for name, model in models.items()}
 

@@ -19,7 +19,7 @@ faint = np.where(t % 1 >= 0.5, 0.03 * np.sin(2 * np.pi * 1000 * t), 0)
 f, frames, power = spectrogram(loud + faint + 0.001 * rng.standard_normal(t.size), 8000, nperseg=512)
 
 # %%
-# One component a tone, and when it sounds.
+# One component per tone, and when it sounds.
 model = NMF(2, beta_loss="itakura-saito", random_state=0, max_iter=500, normalize=True)
 codes = model.fit_transform(power.T + 1e-14)
 

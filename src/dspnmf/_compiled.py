@@ -50,10 +50,13 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_reordering(function: Function) -> Function:
-    """The same where sums may also be reordered, so that they vectorise: results depend on the processor's width."""
+    """The same where sums may also be reordered, so that they vectorise: results depend on the processor's width.
+
+    Divisions by zero are as IEEE 754 has them: a check of every divisor would keep loops from being vectorised.
+    """
     if getattr(config, "DISABLE_JIT", 0):
         return function
-    return _made(function, {**_OPTIONS, "fastmath": {"contract", "nsz", "reassoc", "arcp"}})
+    return _made(function, {**_OPTIONS, "fastmath": {"contract", "nsz", "reassoc", "arcp"}, "error_model": "numpy"})
 
 
 def _made(function: Function, options: dict[str, Any]) -> Function:

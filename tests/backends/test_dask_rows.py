@@ -25,7 +25,7 @@ from dspnmf.backends.dask import DaskBackend, DaskData, DaskRows
 from dspnmf.backends.dask_cluster import fair_groups
 from dspnmf.backends.dask_partition import apply, on_rows
 from dspnmf.backends.memory import MEMORY, MemoryData
-from dspnmf.backends.row_model import Completion, Operator, RandomCodes, RowModel, Ties
+from dspnmf.backends.row_model import Completion, DivergenceModel, Operator, RandomCodes, RowModel, Ties
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Port 8787 is already in use"),  # of a dashboard nobody asked for
@@ -318,6 +318,36 @@ def test_a_lost_worker_does_not_lose_the_fit(
         kill_workers(mortal, killed)
         sums.append(take(steps, 9))
         np.testing.assert_allclose(np.vstack(sums), take(descent(in_memory(data())), 20), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("every", [4, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_lost_worker_loses_no_codes_of_a_divergence(
+    every: int, mortal: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill a worker while codes are improved: sums and kept codes are those of memory, also what was remembered."""
+    monkeypatch.setattr(dask_cluster, "_CHECKPOINT_EVERY", every)
+    monkeypatch.setattr(dask_cluster, "_CHECKPOINT_COST", 1e9)
+    V = np.random.default_rng(0).random((M, K))
+    models = [DivergenceModel(1.0, V + 0.1 * turn) for turn in range(12)]
+    with mortal.as_current(), within(300):
+        found, known = (
+            kind.divergence_rows(K, 2.0) for kind in (checked(chunked(data())), MemoryData(data(), MEMORY, 1.0))
+        )
+        for rows in (found, known):
+            rows.begin(rows.draw(random_codes(rows.dtype)))
+        for turn, model in enumerate(models):
+            if turn == 7:
+                found.remember()
+                known.remember()
+            if turn == 9:
+                kill_workers(mortal)
+            sums = found.improve(model, 1), known.improve(model, 1)
+            for one, other in zip(*sums, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        assert len(found._states.updates) <= (4 if every == 4 else 13)
+        for rows in (found, known):
+            rows.recall()
+        np.testing.assert_allclose(np.vstack(list(found.save_codes())), known.codes, rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_help(command: tuple[str, ...]) -> None:
         (("reproduce", "--sets", ","), "names no data set"),
         (("reproduce", "--fast"), "--fast"),
         (("data", "fetch", "Beer"), "There is no data set 'Beer'"),
-        (("data", "fetch"), "name"),
+        (("data", "fetch"), "NAME"),
     ],
 )
 def test_usage_errors(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:

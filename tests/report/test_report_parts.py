@@ -118,7 +118,7 @@ def test_numbers_are_written_for_readers() -> None:
     percents = ["26", "2.8", "0.0012", "0"]
     assert [percent(v) for v in (0.2571, 0.0284, 0.0000123, 0.0)] == [f"{text}{space}%" for text in percents]
     assert [percent(v) for v in (0.99992, 0.9999999, 0.995, 1.0, -0.02)] == [
-        f"{text}{space}%" for text in ("99.992", f">{space}99.999", "99.5", "100", "\N{MINUS SIGN}2.0")
+        f"{text}{space}%" for text in ("99.992", f"over{space}99.999", "99.5", "100", "\N{MINUS SIGN}2.0")
     ]
     assert [share(v) for v in (0.25712, 0.000814, 1.0)] == ["0.257", "0.00081", "1.000"]
     assert [share(v) for v in (0.99992, 0.999, 0.9996)] == ["0.99992", "0.999", "0.9996"]

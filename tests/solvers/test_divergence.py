@@ -16,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 import reference
 from divergent import check_never_up, counts, fitted, powers, problems, start
 from dspnmf import DSPNMF, NMF, load, save
+from dspnmf.backends.kernels import divergence_arithmetic as loop
+from dspnmf.solvers import divergence as solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -35,16 +37,101 @@ def test_the_objective_never_rises_in_many_cases(problem: tuple[Any, dict[str, A
     check_never_up(problem)
 
 
-@pytest.mark.parametrize("loss", ["kullback-leibler", "itakura-saito"])
+def words(seed: int = 0, dtype: str = "float64") -> Any:
+    """Counts of which 2 % are positive, with rows and columns of zeros."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(0.05, 1.0, (150, 5)) @ rng.gamma(0.05, 1.0, (5, 200))).astype(dtype)
+
+
+KL, IS = "kullback-leibler", "itakura-saito"
+COMPARED = {  # data of several kinds, the loss, what holds the data, and the type of the numbers
+    "counts": (counts, KL, np.asarray, "float64"),
+    "counts, float32": (counts, KL, np.asarray, "float32"),
+    "counts, CSR": (counts, KL, sparse.csr_array, "float64"),
+    "counts, CSC, float32": (counts, KL, sparse.csc_matrix, "float32"),
+    "words, CSR": (words, KL, sparse.csr_array, "float64"),
+    "powers, KL": (powers, KL, np.asarray, "float64"),
+    "powers": (powers, IS, np.asarray, "float64"),
+    "powers, float32": (powers, IS, np.asarray, "float32"),
+    "powers, CSR": (powers, IS, sparse.csr_array, "float64"),
+    "counts, 1.5": (counts, 1.5, np.asarray, "float64"),
+    "powers, 0.5": (powers, 0.5, np.asarray, "float64"),
+}
+
+
+@pytest.mark.parametrize("case", COMPARED)
 @pytest.mark.parametrize("iterations", [1, 5, 40])
-def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(loss: str, iterations: int) -> None:
-    """From one start, as many iterations reach at most the divergence scikit-learn's reach."""
-    X = counts() if loss == "kullback-leibler" else powers()
-    W, H = start(X, 3)
-    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=loss, max_iter=iterations, tol=0)
-    peer.fit_transform(X, W=W.copy(), H=H.copy())
-    model, _ = fitted(X, beta_loss=loss, max_iter=iterations)
-    assert model.reconstruction_err_ <= peer.reconstruction_err_
+def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(case: str, iterations: int) -> None:
+    """From the same starts, as many iterations reach at most the divergence scikit-learn's reach, in the median.
+
+    From where scikit-learn ended, never a higher one: which minimum is found, nobody can say of one start.
+    """
+    made, loss, held, dtype = COMPARED[case]
+    slack, ours, theirs = 1e-4 if dtype == "float32" else 1e-9, [], []  # what scikit-learn's sums in float32 resolve
+    for seed in range(5):
+        X = held(made(seed=seed, dtype=dtype))
+        W, H = start(X, 3)
+        peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=loss, max_iter=iterations, tol=0)
+        there = peer.fit_transform(X, W=W.copy(), H=H.copy())
+        model = NMF(3, init="custom", beta_loss=loss, max_iter=iterations, tol=0)
+        ours.append(model.fit(X, W=W, H=H).reconstruction_err_)
+        theirs.append(peer.reconstruction_err_)
+        ahead = clone(model).fit(X, W=there, H=peer.components_)
+        assert ahead.reconstruction_err_ <= theirs[-1] * (1 + slack)
+    assert np.median(np.array(ours) / np.array(theirs)) <= 1 + slack
+
+
+@pytest.mark.parametrize("case", [case for case in COMPARED if "0.5" not in case])
+@pytest.mark.parametrize(
+    "weights", [{}, {"alpha_W": 0.02, "alpha_H": 0.0, "l1_ratio": 0.5}], ids=["plain", "penalized"]
+)
+def test_transform_is_as_low_as_scikit_learns(case: str, weights: dict[str, float]) -> None:
+    """Codes of new rows, for the same components, have no higher objective than scikit-learn's after 2,000 steps."""
+    made, loss, held, dtype = COMPARED[case]
+    X = held(made(dtype=dtype))
+    model, _ = fitted(X, beta_loss=loss, max_iter=20, **weights)
+    V, new = model.components_, held(made(dtype=dtype)[5:25])
+    theirs, _, _ = decomposition.non_negative_factorization(
+        new, H=V, n_components=3, update_H=False, solver="mu", beta_loss=loss, max_iter=2000, tol=1e-9, **weights
+    )
+    beta = {KL: 1, IS: 0}.get(loss, loss)  # type: ignore[call-overload]
+    dense = (new.toarray() if sparse.issparse(new) else new).astype(np.float64)
+
+    def objective(U: Any) -> float:
+        U = U.astype(np.float64)
+        penalty = weights.get("alpha_W", 0) * X.shape[1] * (0.5 * U.sum() + 0.25 * np.square(U).sum())
+        return reference.divergence(dense, np.maximum(U @ V.astype(np.float64), 1e-50), beta) + float(penalty)
+
+    slack = 1e-4 if dtype == "float32" else 1e-6
+    assert objective(model.transform(new)) <= objective(theirs) * (1 + slack) + 1e-9
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_parts_of_the_compiled_loop(dtype: Any) -> None:
+    """Logarithms, gathered columns and moves of UV are what NumPy says, over all sizes of numbers."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [np.exp(rng.uniform(-700, 700, 1000)), 1 + 1e-9 * rng.standard_normal(100), [1.0, 2.3e-308]]
+    )
+    found = values.copy()
+    loop.logarithms(found, found.view(np.int64), np.empty_like(found))
+    np.testing.assert_allclose(found, np.log(values), rtol=5e-15, atol=1e-16)
+    V, columns = rng.random((4, 30)).astype(dtype), rng.permutation(30)[:11]
+    G = np.empty((4, 11), dtype)
+    loop.gather(np.ascontiguousarray(V.T), columns, 11, G)
+    np.testing.assert_array_equal(G, V[:, columns])
+    y = rng.random(11).astype(dtype)
+    expected = np.maximum(y - dtype(0.7) * G[2], dtype(1e-15))
+    loop.update(y, -0.7, G, 2, 1e-15)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=np.finfo(dtype).eps)
+    assert (y == dtype(1e-15)).any()
+
+
+def test_powers_by_roots() -> None:
+    """A power in eighths is the power."""
+    A = np.random.default_rng(0).random((3, 4)) * 10
+    for eighths in range(17):
+        np.testing.assert_allclose(solver._to_eighths(A, eighths), A ** (eighths / 8), rtol=1e-14)
 
 
 @pytest.mark.parametrize("beta", [1, 0, 0.5, 1.5, 3])
@@ -62,22 +149,28 @@ def test_the_objective_is_what_the_formula_says(beta: float, alpha: float) -> No
 
 @pytest.mark.parametrize("beta", [1, 0, 1.5])
 def test_penalties_stand_next_to_the_divergence_as_in_scikit_learn(beta: float) -> None:
-    """The objective has scikit-learn's penalties with its weights, and ends no higher than its rule's."""
-    X, weights = powers() * 7, {"alpha_W": 0.02, "alpha_H": 0.01, "l1_ratio": 0.3}
-    W, H = start(X, 3)
-    names = {0: "itakura-saito", 1: "kullback-leibler", 1.5: 1.5}
-    peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=names[beta], max_iter=60, tol=0, **weights)
-    codes = peer.fit_transform(X, W=W.copy(), H=H.copy())
-    model, Z = fitted(X, beta_loss=beta, max_iter=60, **weights)
+    """The objective has scikit-learn's penalties with its weights, and ends no higher than its rule's in the median."""
+    weights = {"alpha_W": 0.02, "alpha_H": 0.01, "l1_ratio": 0.3}
+    names, ratios = {0: IS, 1: KL, 1.5: 1.5}, []
 
     def objective(U: Any, V: Any) -> float:
         penalty = 0.02 * X.shape[1] * (0.3 * U.sum() + 0.35 * np.square(U).sum())
         penalty += 0.01 * X.shape[0] * (0.3 * V.sum() + 0.35 * np.square(V).sum())
         return reference.divergence(X, U @ V, beta) + float(penalty)
 
-    assert model.objective_ == pytest.approx(objective(Z, model.components_), rel=1e-8)
-    assert model.objective_ <= objective(codes, peer.components_)
-    np.testing.assert_allclose(model.transform(X), Z, atol=2e-4 * Z.max())
+    for seed in range(5):
+        X = powers(seed=seed) * 7
+        W, H = start(X, 3)
+        peer = decomposition.NMF(3, init="custom", solver="mu", beta_loss=names[beta], max_iter=60, tol=0, **weights)
+        codes = peer.fit_transform(X, W=W.copy(), H=H.copy())
+        model, Z = fitted(X, beta_loss=beta, max_iter=60, **weights)
+        assert model.objective_ == pytest.approx(objective(Z, model.components_), rel=1e-8)
+        ahead = clone(model).fit(X, W=codes, H=peer.components_)
+        assert ahead.objective_ <= objective(codes, peer.components_) * (1 + 1e-9)
+        ratios.append(model.objective_ / objective(codes, peer.components_))
+        same = np.isclose(model.transform(X), Z, atol=2e-4 * Z.max()).all(axis=1)
+        assert same.mean() >= (1.0 if beta >= 1 else 0.9)  # below 1 a row's problem may have several minima
+    assert np.median(ratios) <= 1
 
 
 @pytest.mark.parametrize("beta", [1, 1.5])

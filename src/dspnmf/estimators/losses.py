@@ -33,6 +33,8 @@ from dspnmf.solvers.divergence import DivergenceDescent, divergence_of, model_we
 from dspnmf.solvers.loop import Update
 
 LOSSES = {"frobenius": 2.0, "kullback-leibler": 1.0, "itakura-saito": 0.0}
+_SWEEPS, _SWEEPS_OF_SPARSE = 2, 4  # of the codes in an iteration: more find lower minima at the same price
+_SPARSE = 0.1  # share of stored entries below which X is sparse: what surrounds a sweep costs more than the sweep
 _NUMBER = Allowed(lambda value: _validation.number(-2).test(value) and value <= 4, "a number >= -2 and <= 4")
 BETA_LOSS = either(one_of(*LOSSES), _NUMBER)
 
@@ -97,8 +99,11 @@ class WithLosses(Penalized):
     def _update(self, problem: Problem) -> Update:
         if not self._divergent:
             return super()._update(problem)
-        inner = getattr(self, "inner_iter", "auto")
-        return DivergenceDescent(1 if inner == "auto" else int(inner))
+        inner, (n, m) = getattr(self, "inner_iter", "auto"), problem.rows.shape
+        if inner == "auto":
+            stored = problem.rows.product_cost / (2 * problem.rows.k)
+            inner = _SWEEPS_OF_SPARSE if stored < _SPARSE * n * m else _SWEEPS
+        return DivergenceDescent(int(inner))
 
     def _errors(self, values: Mapping[str, float], problem: Problem, s: State) -> dict[str, float]:
         if not self._divergent:

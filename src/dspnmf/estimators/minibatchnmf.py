@@ -27,6 +27,7 @@ from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import SHARE, left_of
 from dspnmf.solvers.divergence import divergent_rows
 
+_ROWS_A_COMPONENT = 10  # in what is fitted first: few rows know few components, and zeros of theirs would stay
 _ITERATIONS = 4  # of a batch after the first, at most: the next batch knows more
 COUNT_OR_NONE = either(whole(1), NONE)
 
@@ -35,8 +36,9 @@ COUNT_OR_NONE = either(whole(1), NONE)
 class MiniBatchNMF(NMF):
     """NMF learned batch by batch: scikit-learn's ``MiniBatchNMF``, by the sums that `partial_fit` keeps.
 
-    The first batch is fitted as `NMF` does; each further one improves its own codes, the components, and how the codes
-    of all earlier rows are mixed, on the objective of all rows seen. Codes are then those of `transform`, for all rows.
+    The first batch (the first few, if one has less than 10 rows a component) is fitted as `NMF` does. Each further one
+    improves its own codes, the components, and how the codes of all earlier rows are mixed, on the objective of all
+    rows seen. Codes are then those of `transform`, for all rows.
     For data that fit into memory, `NMF` comes to a lower error.
 
     Parameters
@@ -46,7 +48,7 @@ class MiniBatchNMF(NMF):
     init : {"random", "nndsvd", "nndsvda", "nndsvdar", "custom"} or None, default=None
         Start, made for the first batch; None: "nndsvda" where that has as many rows and features as components.
     batch_size : int, default=1024
-        Rows of a batch. One that holds all rows is fitted as by `NMF`.
+        Rows of a batch. Where the first holds all rows, `NMF` fits it.
     tol : float, default=1e-4
         Stop when a batch changes the components by at most this, relative to their size; of each batch, iterations stop
         as in `partial_fit`. 0: does not stop.
@@ -67,13 +69,15 @@ class MiniBatchNMF(NMF):
         As `fresh_restarts`: `transform` ends at the optimum.
     alpha_W, alpha_H, l1_ratio, solver, shuffle, missing, n_init, inner_iter, normalize, random_state, verbose
         As in `NMF`; `solver`, `shuffle` and `n_init` apply to the first batch.
+    beta_loss : {"frobenius", "kullback-leibler", "itakura-saito"} or float, default="frobenius"
+        As in `NMF`.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         V.
     reconstruction_err_ : float
-        ``||X - UV||`` (Frobenius), with the codes of `transform` for all rows.
+        ``||X - UV||`` (Frobenius), or ``sqrt(2 d(X | UV))``, with the codes of `transform` for all rows.
     n_iter_, n_steps_ : int
         Passes over X begun, and batches learned from.
     n_components_, n_features_in_, feature_names_in_
@@ -108,7 +112,8 @@ class MiniBatchNMF(NMF):
         keeper.refuse(self, "the sums of its batches would not be in it")
         data = backend.check(self, X, reset=True)
         n, size = data.shape[0], int(self.batch_size)
-        if size >= n or reach is not None:
+        begun = -(-_ROWS_A_COMPONENT * self._rank(given, data.shape) // size)  # batches that are fitted together first
+        if begun * size >= n or size >= n or reach is not None:
             codes = super()._fit(backend, X, y, given, keeper, path, reach)
             self.n_steps_ = self.n_iter_
             return codes
@@ -116,11 +121,12 @@ class MiniBatchNMF(NMF):
         self.n_components_ = self._rank(given, data.shape)
         W, H = self._checked_start(given, data)
         rows = X.tocsr() if sparse.issparse(X) else X
-        first = _safe_indexing(rows, slice(0, size))
+        begun = max(begun, 1)
+        first = _safe_indexing(rows, slice(0, begun * size))
         with warnings.catch_warnings():  # how far the first batch came says nothing of the end
             warnings.simplefilter("ignore", ConvergenceWarning)
-            super()._fit(backend_for(first), first, y, (W if W is None else W[:size], H), keeper, None)
-            steps, change = self._learned_from(rows, n, size)
+            super()._fit(backend_for(first), first, y, (W if W is None else W[: begun * size], H), keeper, None)
+            steps, change = self._learned_from(rows, n, size, begun)
         for name in ("objective_", "objective_history_", "stability_"):
             self.__dict__.pop(name, None)
         passes = -(-steps * size // n)
@@ -129,11 +135,14 @@ class MiniBatchNMF(NMF):
             _validation.warn_not_converged(self.max_iter, self.tol, change)
         return self._ended(backend, data, path)
 
-    def _learned_from(self, X: ArrayLike, n: int, size: int) -> tuple[int, float]:
-        """The number of batches learned from, and how much the last one changed where that was too much."""
+    def _learned_from(self, X: ArrayLike, n: int, size: int, begun: int) -> tuple[int, float]:
+        """The number of batches learned from, and how much the last one changed where that was too much.
+
+        The first ones, `begun` in number, have been learned from.
+        """
         forget, best, worse, change = float(self.forget_factor) ** (size / n), np.inf, 0, np.inf
-        V, steps = on_host(self.components_), 1
-        for part in self._batches(n, size):
+        V, steps = on_host(self.components_), begun
+        for part in self._batches(n, size, begun):
             batch = _safe_indexing(X, part)
             before = left_of(self._transform_state)
             assert before is not None
@@ -146,15 +155,15 @@ class MiniBatchNMF(NMF):
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
             best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
             self._log(steps, error)
-            still = self.tol > 0 and change <= self.tol and data.largest > 0  # rows of zeros teach nothing
+            still = self.tol > 0 and seen and change <= self.tol and data.largest > 0  # rows of zeros teach nothing
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
                 return steps, 0.0
         return steps, change if self.tol > 0 else 0.0
 
-    def _batches(self, n: int, size: int) -> Iterator[slice]:
-        """Every batch after the first, pass after pass."""
+    def _batches(self, n: int, size: int, begun: int) -> Iterator[slice]:
+        """Every batch after the first ones, pass after pass."""
         for number in range(self.max_iter):
-            yield from list(gen_batches(n, size))[number == 0 :]
+            yield from list(gen_batches(n, size))[0 if number else begun :]
 
     def _ended(self, backend: Backend, data: Data, path: Path | None) -> Array:
         """Codes of all rows, and the error with them."""

@@ -11,7 +11,8 @@ from dspnmf.io.number_format import MEASURED, NumberFormat, could_be_number
 
 _MARKS = "*†‡"  # of footnotes and of significance
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt", "nov", "dec", "dez")
-_CODES = (-999.0, -9999.0, -99999.0, -999.25, -999.9, -9999.9)  # that stand for missing values
+CODES = (-999.0, -9999.0, -99999.0, -999.25, -999.9, -9999.9)  # that stand for missing values
+_GAPS = 0.5  # share of a column that may be missing so
 _POSSIBLE = -99.0  # below which no other value is, where they do
 
 
@@ -50,11 +51,11 @@ def without_units(cells: Sequence[str], form: NumberFormat) -> tuple[list[float]
 
 def take_out_codes(X: NDArray[np.float64]) -> list[str]:
     """Make codes for missing values, such as -999, NaN where no other value is as low; which ones there were."""
-    if not X.size or not np.nanmin(X, initial=0.0) <= _CODES[0]:
+    if not X.size or not np.nanmin(X, initial=0.0) <= CODES[0]:
         return []
-    is_code = np.isin(X, _CODES)
-    if np.nanmin(np.where(is_code, 0.0, X), initial=0.0) < _POSSIBLE:
+    is_code = np.isin(X, CODES)
+    if np.nanmin(np.where(is_code, 0.0, X), initial=0.0) < _POSSIBLE or is_code.mean(axis=0).max() > _GAPS:
         return []
-    found = [f"{code:g}" for code in _CODES if np.isin(code, X)]
+    found = [f"{code:g}" for code in CODES if np.isin(code, X)]
     X[is_code] = np.nan
     return found

@@ -168,7 +168,7 @@ def table_of_columns(
     return Table(
         X=X,
         features=texts([known[column] for column in features]),
-        index=numbered(len(X)) if index is None else texts([str(name).strip() for name in others[index].tolist()]),
+        index=numbered(len(X)) if index is None else texts([str(name) for name in others[index].tolist()]),
         index_name="" if index is None else names[index],
         columns={known[column]: values for column, values in others.items() if column != index},
         label=None if roles.label is None else known[roles.label],

@@ -144,7 +144,10 @@ def as_float(X: Array) -> Array:
     if isinstance(X, np.memmap) or not (isinstance(X, np.ndarray) or sparse.issparse(X)):
         return X
     single = X.dtype.kind == "f" and X.dtype.itemsize == 4
-    return X.astype(np.float32 if single else np.float64, copy=False)
+    X = X.astype(np.float32 if single else np.float64, copy=False)
+    if isinstance(X, np.ndarray) and (unknown := np.isnan(X)).any():
+        return np.where(unknown, X.dtype.type(np.nan), X)  # damaged files may have one that signals
+    return X
 
 
 def sparse_array(path: Path, form: str, parts: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> sparse.csr_array:

@@ -30,7 +30,7 @@ from dspnmf.io.number_format import NumberFormat, Tally, allowed_formats
 from dspnmf.io.other_rows import in_words, samples, statistics_at_end
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text_file import Row, TextFile
-from dspnmf.io.text_layout import WORDS, Layout, find_layout
+from dspnmf.io.text_layout import WORDS, Layout, find_layout, other_delimiter
 
 _LOOKED_THROUGH = 20_000  # rows, for the words that stand for missing values
 _SHOWN = 6  # of them
@@ -77,7 +77,7 @@ def table_of_text(file: TextFile, options: Options) -> Table:
     layout = find_layout(file, options, allowed)
     known = layout.names if layout.named else [f"x{column}" for column in range(len(layout.names))]
     roles = roles_of(path, known, options)
-    unnamed = layout.unnamed_index and any(cells[0].strip() for _, cells in layout.rows if cells)
+    unnamed = layout.unnamed_index and any(cells[0] for _, cells in layout.rows)
     if unnamed and roles.index is None and 0 not in roles.others:
         roles = replace(roles, index=0)
     words = frozenset(word.strip().lower() for word in options.na)
@@ -89,6 +89,10 @@ def table_of_text(file: TextFile, options: Options) -> Table:
         reading, content = find({int(lines[row]): quoted(name) for row, name in ends.items()})
     reading, content, units = _without_units(reading, content)
     _check_mixed(reading, content.others)
+    if not reading.numeric:
+        mark = other_delimiter(file, options.skip_rows or 0)
+        fix = f"If {quoted(mark)} separates cells, pass {option('delimiter', mark)}" if mark else "Check what it holds"
+        raise refused(path, f"it has no column of numbers, only {some(known)}. {fix}.")
     codes = take_out_codes(content.X)
     columns = {
         column: texts(cells) if column == roles.index else reading.form.tidy(cells)
@@ -168,7 +172,7 @@ def _content(reading: _Reading, *, large: bool = True) -> _Content:
     if found is not None:
         return _Content(*found)
     others: dict[int, list[str]] = {column: [] for column in sorted(set(range(width)) - set(numeric))}
-    values, lines, wrong = array("d"), array("q"), set[int]()
+    values, lines, wrong, printed = array("d"), array("q"), set[int](), layout.delimiter == "|"
     for line, row in reading.rows(left):
         if len(row) != width:
             raise refused(file.path, _unlike(line, len(row), width, layout.delimiter))
@@ -180,7 +184,7 @@ def _content(reading: _Reading, *, large: bool = True) -> _Content:
             del values[len(lines) * len(numeric) :]
             values.extend([nan] * len(numeric))
         for column, kept in others.items():
-            kept.append(row[column])
+            kept.append(row[column].strip() if printed else row[column])
         lines.append(line)
     X = np.frombuffer(values, dtype=np.float64).reshape(len(lines), len(numeric))
     return _Content(X, others, np.frombuffer(lines, dtype=np.int64), frozenset(wrong), left)

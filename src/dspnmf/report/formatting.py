@@ -56,7 +56,7 @@ def percent(share: float) -> str:
         return f"\N{MINUS SIGN}{percent(-share)}"
     digits = max(0, 1 - _exponent(value)) if value > 0 else 0
     if 99.999 < value < 100 - 10.0**-_MOST_DIGITS:
-        return ">\N{NO-BREAK SPACE}99.999\N{NO-BREAK SPACE}%"
+        return "over\N{NO-BREAK SPACE}99.999\N{NO-BREAK SPACE}%"
     if 99 < value <= 99.999:
         digits = max(1, -_exponent(100 - value))
     return f"{value:.{min(digits, _MOST_DIGITS)}f}\N{NO-BREAK SPACE}%"

@@ -71,12 +71,11 @@ def _one_unit(table: Table) -> str:
     if axis := _axis(names):
         return axis
     X = table.X
-    with np.errstate(invalid="ignore"):  # of NaN that signals
-        whole = np.isnan(X) | ((X >= 0) & (np.floor(X) == X))
+    whole = np.isnan(X) | ((X >= 0) & (np.floor(X) == X))
     if whole.all() and ((X == 0).mean() >= _ZEROS or X.shape[1] >= _COUNTED):
         return "they are whole numbers, as counts are"
     if names == [f"x{at}" for at in range(len(names))]:
-        largest = np.nanmax(np.abs(X), axis=0, initial=0.0)
+        largest = np.where(np.isnan(X), 0.0, np.abs(X)).max(axis=0, initial=0.0)
         largest = largest[largest > 0]
         if largest.size and largest.max() <= _ALIKE * largest.min():
             return "they have no names and are of similar size"

@@ -26,11 +26,21 @@ from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled_reordering
 from dspnmf._typing import Array
+from dspnmf.backends.kernels.divergence_arithmetic import (
+    ROWS,
+    add_rows,
+    distance,
+    gather,
+    multiply,
+    reconstruct,
+    scatter,
+    update,
+    weights,
+)
 from dspnmf.backends.kernels.products import Source
 
 _DENSE = 0.6  # share of positive entries above which a row is not gathered
 _STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
-_ROWS = 4  # of a dense X whose ratios are added to the sums at once
 
 
 # The bodies below serve NUMBA_DISABLE_JIT; compiled code takes the overloads.
@@ -122,30 +132,9 @@ def _longest(X: Source, lo: int, hi: int, m: int, zeros: bool) -> Any:
 
 
 @compiled_reordering
-def reconstruct(G: Array, u: Array, floor: float, y: Array) -> None:
-    """``y = u G + floor``."""
-    k, p = G.shape
-    least = G.dtype.type(floor)
-    for e in range(p):
-        y[e] = least
-    a = 0
-    while a + 4 <= k:
-        u0, u1, u2, u3 = u[a], u[a + 1], u[a + 2], u[a + 3]
-        g0, g1, g2, g3 = G[a], G[a + 1], G[a + 2], G[a + 3]
-        for e in range(p):
-            y[e] += u0 * g0[e] + u1 * g1[e] + u2 * g2[e] + u3 * g3[e]
-        a += 4
-    while a < k:
-        u0, g0 = u[a], G[a]
-        for e in range(p):
-            y[e] += u0 * g0[e]
-        a += 1
-
-
-@compiled_reordering
-def derivatives(g: Array, x: Array, y: Array, beta: float, known: float) -> Any:
-    """Derivative of the divergence in one code, and the curvature of its bound; `known`: sum of g for beta = 1."""
-    zero = g.dtype.type(0)
+def derivatives(G: Array, a: int, x: Array, y: Array, beta: float, known: float) -> Any:
+    """Derivative of the divergence in code a, and the curvature of its bound; `known`: sum of G[a] for beta = 1."""
+    g, zero = G[a], G.dtype.type(0)
     pull, push, curve = zero, zero, zero
     p = g.size
     if beta == 1:
@@ -204,59 +193,6 @@ def stepped(u: float, slope: float, curve: float, rising: float, falling: float)
 
 
 @compiled_reordering
-def distance(x: Array, y: Array, p: int, beta: float) -> float:
-    """The divergence of y from x, entry by entry."""
-    total = 0.0
-    if beta == 1:
-        for e in range(p):
-            a, b = np.float64(x[e]), np.float64(y[e])
-            total += b - a
-            if a > 0:
-                total += a * np.log(a / b)
-        return total
-    if beta == 0:
-        for e in range(p):
-            ratio = np.float64(x[e]) / np.float64(y[e])
-            total += ratio - 1 - np.log(ratio)
-        return total
-    for e in range(p):
-        a, b = np.float64(x[e]), np.float64(y[e])
-        total += b**beta / beta
-        if a > 0:
-            total += a * (a ** (beta - 1) / (beta * (beta - 1)) - b ** (beta - 1) / (beta - 1))
-    return total
-
-
-@compiled_reordering
-def weights(x: Array, y: Array, p: int, beta: float, pull: Array, push: Array) -> None:
-    """``x y^(beta - 2)`` and, unless beta = 1, ``y^(beta - 1)``: what sums for the components are made of."""
-    if beta == 1:
-        for e in range(p):
-            pull[e] = x[e] / y[e]
-    elif beta == 0:
-        for e in range(p):
-            push[e] = 1 / y[e]
-            pull[e] = x[e] / (y[e] * y[e])
-    else:
-        for e in range(p):
-            push[e] = y[e] ** y.dtype.type(beta - 1)
-            pull[e] = x[e] / y[e] * push[e]
-
-
-@compiled_reordering
-def add_rows(u: Array, ratios: Array, rows: int, total: Array) -> None:
-    """``total += u' ratios`` for up to four rows (k x m)."""
-    for b in range(rows, _ROWS):
-        u[b] = 0
-        ratios[b] = 0
-    r0, r1, r2, r3 = ratios[0], ratios[1], ratios[2], ratios[3]
-    for a in range(total.shape[0]):
-        u0, u1, u2, u3, sums = u[0, a], u[1, a], u[2, a], u[3, a], total[a]
-        for j in range(sums.size):
-            sums[j] += u0 * r0[j] + u1 * r1[j] + u2 * r2[j] + u3 * r3[j]
-
-
-@compiled_reordering
 def improve(
     X: Source,
     U: Array,
@@ -295,11 +231,11 @@ def improve(
         rising = max(rising, 3.0)
     most = longest(X, lo, hi, m, zeros)
     x, y, columns = np.empty(most, V.dtype), np.empty(most, V.dtype), np.empty(max(most, m), np.intp)
-    gathered = np.empty(k * most, V.dtype)
+    gathered, ratio, powers = np.empty(k * most, V.dtype), np.empty(most), np.empty(most)
     u, start, own, drawn, uS = np.empty(k, V.dtype), np.empty(k), np.empty(k), np.zeros(k), np.zeros(k)
     waits = np.zeros(k, np.intp)
-    pull, push = np.empty((_ROWS, most), V.dtype), np.empty((_ROWS, most), V.dtype)
-    held, rows = np.zeros((_ROWS, k), V.dtype), 0
+    pull, push = np.empty((ROWS, most), V.dtype), np.empty((ROWS, most), V.dtype)
+    held, rows = np.zeros((ROWS, k), V.dtype), 0
     N, E = np.zeros((m if summed else 0, k)), np.zeros((m if summed and (zeros or incomplete) else 0, k))
     whole = most == m and summed
     Nt, Et = np.zeros((k, m if whole else 0)), np.zeros((k, m if whole and zeros else 0))
@@ -312,10 +248,7 @@ def improve(
         G = V
         if not complete:
             G = gathered[: k * p].reshape(k, p)
-            for e in range(p):
-                v = Vt[columns[e]]
-                for a in range(k):
-                    G[a, e] = v[a]
+            gather(Vt, columns, p, G)
         for a in range(k):
             own[a] = totals[a]
             u[a] = U[i, a]
@@ -346,7 +279,7 @@ def improve(
                 if waits[a] > s:
                     full = False
                     continue
-                slope, curve = derivatives(G[a], xs, ys, beta, own[a])
+                slope, curve = derivatives(G, a, xs, ys, beta, own[a])
                 before = np.float64(u[a])
                 slope += l1 + 2 * l2 * before
                 curve += 2 * l2
@@ -365,9 +298,7 @@ def improve(
                 step = new - u[a]
                 if step != 0:
                     u[a] = new
-                    g = G[a]
-                    for e in range(p):
-                        ys[e] = max(ys[e] + step * g[e], u.dtype.type(floor))
+                    update(ys, step, G, a, floor)
                     if structured and not anchored:
                         for c in range(k):
                             uS[c] += step * S[a, c]
@@ -389,7 +320,7 @@ def improve(
         if not summed:
             continue
         reconstruct(G, u, floor, ys)
-        value += distance(xs, ys, p, beta)
+        value += distance(xs, ys, p, beta, ratio, ratio.view(np.int64), powers)
         if not complete and not zeros:
             rest = 0.0
             for a in range(k):
@@ -402,7 +333,7 @@ def improve(
             for a in range(k):
                 held[rows, a] = u[a]
             rows += 1
-            if rows == _ROWS:
+            if rows == ROWS:
                 add_rows(held, pull, rows, Nt)
                 if zeros:
                     add_rows(held, push, rows, Et)
@@ -433,25 +364,6 @@ def improve(
     if whole and zeros:
         E += Et.T
     return value, N, E, ones, squares, XU, UU
-
-
-@compiled_reordering
-def scatter(values: Array, u: Array, columns: NDArray[np.intp], p: int, total: Array) -> None:
-    """``total[columns] += values u``."""
-    for e in range(p):
-        sums, value = total[columns[e]], values[e]
-        for a in range(u.size):
-            sums[a] += value * u[a]
-
-
-@compiled_reordering
-def multiply(u: Array, S: Array, out: Array) -> None:
-    """``out = u S``."""
-    for c in range(u.size):
-        out[c] = 0.0
-    for a in range(u.size):
-        for c in range(u.size):
-            out[c] += u[a] * S[a, c]
 
 
 @compiled_reordering
