@@ -30,6 +30,7 @@ from dspnmf.backends.tensor_slabs import Slab, SlabsOf
 
 _LOOK = 3  # sweeps over a model, for each one asked for: they cost no look at X
 _SOLVE = 10  # the same where codes are solved for
+_VANISHED = 0.01  # of the largest code of a row
 
 
 class DeviceDivergenceRows(DeviceRows, DivergenceRows):
@@ -143,10 +144,14 @@ class _Sums:
 
 
 def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept: torch.dtype) -> Look:
-    """Proposed codes; for rows that these would raise, those of the multiplicative rule. As they are `kept`."""
+    """Proposed codes, as they are `kept`; for rows that these would raise, those of the multiplicative rule.
+
+    So for rows whose codes would all but vanish: a row near zero takes many steps to grow again.
+    """
     proposed = proposed.to(kept).to(proposed.dtype)
     look = Look.at(slab, proposed, model)
     raised = ~(look.distances + step.others(proposed, model) <= step.before)
+    raised |= proposed.amax(0) < _VANISHED * step.U.amax(0)
     if not bool(raised.any()):
         return look
     plain = multiplied(step, model)

@@ -162,7 +162,7 @@ class DaskRows(Rows):
     @property
     def codes(self) -> DaskCodes:
         """The codes as they are now; states do not change, so nothing is copied."""
-        self.release()
+        self._settle()
         return DaskCodes(self, self._states)
 
     def draw(self, start: RandomCodes) -> DaskCodes:
@@ -200,7 +200,11 @@ class DaskRows(Rows):
         self._pending, self._known = 0.0, None
 
     def release(self) -> None:
-        """Take the pending step: directions go with the states they belong to."""
+        """Directions go with the states they belong to."""
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take the pending step."""
         if self._pending:
             self._states = self._made(DaskCodes(self, self._states, (partial(partition.take_step, t=self._pending),)))
             self._pending = 0.0
@@ -230,21 +234,21 @@ class DaskRows(Rows):
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
         """P = X'U and Q = U'U; asked twice, they are computed once."""
         if self._known is None:
-            self.release()
+            self._settle()
             _, (P, Q, none) = self._on_rows(MemoryRows.sums)
             self._known = P, Q, none
         return self._known
 
     def residual2(self, Vt: Array) -> float:
         """||X - UV||^2 from the residuals themselves."""
-        self.release()
+        self._settle()
         return float(self._on_rows(MemoryRows.residual2, Vt=Vt)[1][0])
 
     def gram_residual2(self) -> float | None:
         """||XX' - UU'||^2 through a triangular factor of [X U], one for every chunk, combined two by two."""
         if self.shape[1] > TRIANGLE:
             return None
-        self.release()
+        self._settle()
         triangle: Triangle = self._on_rows(MemoryRows.triangle)[1][0]
         return triangle.residual2(self.shape[1])
 
