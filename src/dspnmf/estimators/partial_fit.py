@@ -225,6 +225,7 @@ class BatchLearner(WithLosses):
     def _learn_by_divergence(self, data: Data, before: DivergenceBatches, f: float, most: int) -> dict[str, Any]:
         """The same where errors are measured by a divergence."""
         state = self._transform_state
+        data = data.of_ordinary_size(state.scale)
         held, scale, mass = state.divergence, state.scale, f * before.mass + data.shape[0]
         assert held is not None
         alive = np.maximum(held.Vt, _ALIVE * held.Vt.mean(axis=0))
