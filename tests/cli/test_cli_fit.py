@@ -255,6 +255,15 @@ def test_negative_values(tmp_path: Path) -> None:
     run("fit", tmp_path / "x.csv", "--rank", 1, "--out", tmp_path / "out")
 
 
+def test_infinite_values(tmp_path: Path) -> None:
+    """A value that is not finite is named by its line, and what the message says to type works."""
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,Inf\n5,6\n7,1\n")
+    words = ("fit", tmp_path / "x.csv", "--rank", 1, "--no-baseline", "--out", tmp_path / "out")
+    said = run(*words, status=1).output
+    assert "sample 1 (line 3), feature b is infinite: correct it, or use --na inf if it means" in said
+    assert "Missing: 1 of 8 cells" in run(*words, "--na", "inf").output
+
+
 def test_debug_shows_where(tmp_path: Path) -> None:
     """With --debug the error itself comes out."""
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "no.csv"), "--out", str(tmp_path / "o"), "--debug"])

@@ -388,6 +388,7 @@ def questions() -> list[Question]:
     asked = np.array([[float(cell) for cell in row] for row in rows])
     grouped = np.array([[float(cell.replace(".", "")) for cell in row] for row in rows])
     german = missing(["kaputt"] * 6)
+    japanese = text([["高さ", "質量", "速度", "収量"], *cells(VALUES)]).encode("shift_jis")
     return [
         Question(
             "point.csv",
@@ -395,5 +396,9 @@ def questions() -> list[Question]:
             (("--decimal .", asked), ("--thousands .", grouped)),
             "may be 3.255 or 3255",
         ),
+        Question(
+            "colon.txt", text([NAMES, *cells(VALUES)], ":").encode(), (("--delimiter :", VALUES),), "no column of"
+        ),
+        Question("japanese.csv", japanese, (("--encoding shift_jis", VALUES),), "nor Windows-1252"),
         Question("word.csv", text([NAMES, *german], ";").encode(), (("--na kaputt", holes()),), "is not a number"),
     ]

@@ -30,7 +30,7 @@ from dspnmf.io.number_format import NumberFormat, Tally, allowed_formats
 from dspnmf.io.other_rows import in_words, samples, statistics_at_end
 from dspnmf.io.table import Options, Table
 from dspnmf.io.text_file import Row, TextFile
-from dspnmf.io.text_layout import WORDS, Layout, find_layout
+from dspnmf.io.text_layout import WORDS, Layout, find_layout, other_delimiter
 
 _LOOKED_THROUGH = 20_000  # rows, for the words that stand for missing values
 _SHOWN = 6  # of them
@@ -89,6 +89,10 @@ def table_of_text(file: TextFile, options: Options) -> Table:
         reading, content = find({int(lines[row]): quoted(name) for row, name in ends.items()})
     reading, content, units = _without_units(reading, content)
     _check_mixed(reading, content.others)
+    if not reading.numeric:
+        mark = other_delimiter(file, options.skip_rows or 0)
+        fix = f"If {quoted(mark)} separates cells, pass {option('delimiter', mark)}" if mark else "Check what it holds"
+        raise refused(path, f"it has no column of numbers, only {some(known)}. {fix}.")
     codes = take_out_codes(content.X)
     columns = {
         column: texts(cells) if column == roles.index else reading.form.tidy(cells)

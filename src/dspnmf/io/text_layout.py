@@ -23,6 +23,8 @@ from dspnmf.io.table import Options
 from dspnmf.io.text_file import Row, TextFile
 
 _DELIMITERS = ("\t", ";", "|", ",", " ", "^", "~")  # the first that fits wins a tie
+_RARE = ":/&!#*_"  # that may separate cells, too
+_FIRST_LINES = 20
 _LINES, _LETTERS = 200, 2**21  # that are looked at for the delimiter
 _ROWS, _CELLS = 200, 100_000  # and for all else
 _TRIED = 20_000  # cells that are tried as numbers, for each delimiter
@@ -159,6 +161,13 @@ def _delimiter(file: TextFile, skip: int, given: str | None) -> str:
     if fits["\t"][-1] == 1.0:
         del fits[" "]  # the blanks are within cells
     return max(fits, key=lambda delimiter: fits[delimiter])
+
+
+def other_delimiter(file: TextFile, skip: int) -> str:
+    """A character that is not tried and is as often in every one of the first lines; "" if there is none."""
+    lines = [line for line in islice(file.lines(skip), _FIRST_LINES) if line.strip()]
+    counts = {mark: {line.count(mark) for line in lines} for mark in _RARE}
+    return next((mark for mark, found in counts.items() if len(found) == 1 and found != {0}), "")
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[float, ...]:

@@ -69,8 +69,10 @@ def check_values(table: Table, *, missing: bool, scale: str, can_mask: bool = Tr
     signed = scale == "minmax" or (scale == "common" and is_noise(low, high))
     again = "correct it, fit again with" if fitted else "use"
     mask = f"use {option('missing', 'mask')}" if can_mask else "leave the sample or the feature out"
+    in_text = table.lines is not None and high == np.inf
+    gap = f", or use {option('na', 'inf')} if it means that the value is missing" * in_text
     for is_bad, words, parameter in (
-        (np.isinf, "is infinite: correct it", ""),
+        (np.isinf, f"is infinite: correct it{gap}", ""),
         (lambda v: np.isnan(v) & (not missing), f"is empty: fill it, or {mask}", "missing" if can_mask else ""),
         (
             lambda v: (v < 0) & (not signed),
