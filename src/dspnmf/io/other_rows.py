@@ -19,6 +19,7 @@ _STATISTICS = {  # what they are called
 }
 _KINDS = {word: kind for kind, words in _STATISTICS.items() for word in words.split()}
 _COMMENT = "a comment"
+_DRAWN = "-=:+_"
 _DASHES = 3  # of a line that is drawn
 _NEAR = 0.02  # of a sum or mean, for rounding
 
@@ -31,7 +32,7 @@ def is_comment(cells: Sequence[str], width: int) -> bool:
 def is_ruler(cells: Sequence[str]) -> bool:
     """Whether a row is a line drawn with dashes, as below the names of printed tables."""
     filled = [cell.strip() for cell in cells if cell.strip()]
-    return bool(filled) and all(len(cell) >= _DASHES and set(cell) <= set("-=:+_") for cell in filled)
+    return bool(filled) and all(len(cell) >= _DASHES and set(cell) <= set(_DRAWN) for cell in filled)
 
 
 def is_heading(cells: Sequence[str], width: int) -> bool:
@@ -79,6 +80,14 @@ def in_words(left: Mapping[int, str]) -> list[str]:
     return words + [f"not samples: {', '.join(lines[:_SHOWN])}{more}"] * bool(lines)
 
 
+def _is_plain(cells: Sequence[str], names: Sequence[str], width: int) -> bool:
+    """Whether a row is none of the others, as its ends tell for most."""
+    if len(cells) != width:
+        return False
+    first, last = cells[0].strip(), cells[-1].strip()
+    return bool(first and last) and first != names[0] and last[0] not in _DRAWN
+
+
 def samples(
     rows: Iterable[Row], names: Sequence[str], known: Mapping[int, str], *, complete: bool, left: dict[int, str]
 ) -> Iterator[Row]:
@@ -91,6 +100,11 @@ def samples(
     width, waiting, last = len(names), list[Row](), 0
     named = any(name and not could_be_number(name) for name in names)
     for line, cells in rows:
+        if _is_plain(cells, names, width) and line not in known:
+            yield from waiting
+            yield line, cells
+            waiting, last = [], line
+            continue
         note = is_note(cells, width, apart=bool(waiting) or line > last + 1 > 1) and not is_ruler(cells)
         if waiting and not note:
             yield from waiting
