@@ -243,6 +243,16 @@ def test_new_rows_are_described(table: Path, tmp_path: Path) -> None:
     assert result.stdout == f"Codes of 2 samples: {tmp_path / 'codes.csv'}\n"
 
 
+def test_a_rank_beyond_the_data_is_said(tmp_path: Path) -> None:
+    """With more components than features, as where a file has one value a row, the console says what that means."""
+    (tmp_path / "long.csv").write_text("sample,element,value\na,Fe,1\na,Cu,5\nb,Fe,3\nb,Cu,2\n")
+    words = ("fit", tmp_path / "long.csv", *QUICK, "--out", tmp_path / "out", "--force")
+    said = run(*words, "--rank", 3).output
+    assert "4 samples x 1 feature," in said
+    assert "The rank is larger than 1 feature can tell apart: other components would fit as well." in said
+    assert "can tell apart" not in run(*words, "--rank", 1).output
+
+
 def test_python_m() -> None:
     """`python -m dspnmf` is the command `dspnmf`."""
     words = [sys.executable, "-m", "dspnmf", "--version"]

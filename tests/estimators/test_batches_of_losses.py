@@ -195,6 +195,7 @@ def test_streams_of_tensors(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from device_tensors import AnyDevice, tensor
     from dspnmf.backends import tensors
 
+    torch.set_num_threads(1)  # small tensors are not worth more
     X = kind(counts(200, 30))
     expected = streamed(NMF(3, beta_loss=1, random_state=0), X, 50)
     monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from divergent import check_never_up, counts, fitted, powers, problems, start
-from dspnmf import DSPNMF, NMF, load, save
+from dspnmf import DSPNMF, NMF, MiniBatchNMF, load, save
 from dspnmf.backends.kernels import divergence_arithmetic as loop
 from dspnmf.solvers import divergence as solver
 
@@ -255,6 +255,33 @@ def test_extreme_entries_leave_finite_factors(kind: str, dtype: str) -> None:
     model, Z = fitted(IS, beta_loss=0)
     assert np.isfinite(Z).all()
     assert np.isfinite(model.components_).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("beta", [1, 0, 1.5, 2])
+def test_extreme_units_and_rows_in_batches_and_under_penalties(beta: float, dtype: str) -> None:
+    """The unit of X changes nothing but that of the codes; rows too different for one precision are a clear error."""
+    X = powers(dtype=dtype)
+    expected = MiniBatchNMF(2, beta_loss=beta, batch_size=20, random_state=0, max_iter=3).fit(X).components_
+    for power in (-90, 90):
+        model = MiniBatchNMF(2, beta_loss=beta, batch_size=20, random_state=0, max_iter=3)
+        Z = model.fit_transform(X * X.dtype.type(2.0**power))
+        np.testing.assert_allclose(model.components_, expected, rtol=1e-3, atol=1e-5 * expected.max())
+        assert np.isfinite(Z).all()
+        assert Z.dtype == dtype
+    mixed = counts(dtype=dtype) + X.dtype.type(beta == 0)
+    mixed[:20] *= X.dtype.type(1e-30)
+    assert np.isfinite(MiniBatchNMF(2, beta_loss=beta, batch_size=20, max_iter=3).fit_transform(mixed)).all()
+    penalized = NMF(3, beta_loss=beta, alpha_W=1e-2, l1_ratio=0.5, random_state=0, max_iter=10)
+    assert np.isfinite(penalized.fit(X * X.dtype.type(1e-30)).transform(X * X.dtype.type(1e-30))).all()
+
+
+def test_rows_that_no_batch_can_follow_are_an_error() -> None:
+    """Where factors leave the range of float32, an error says so."""
+    X = counts(dtype="float32") + np.float32(1)
+    X[20:] *= np.float32(1e30)
+    with pytest.raises(ValueError, match=r"leave the range of X.s precision: pass X.astype"):
+        MiniBatchNMF(2, beta_loss=1, batch_size=10, random_state=0, max_iter=10, tol=0).fit(X)
 
 
 def test_a_saved_model_gives_the_same_codes(tmp_path: Any) -> None:

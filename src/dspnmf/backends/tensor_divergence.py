@@ -31,11 +31,15 @@ _NEWTON = 8  # steps to a factor where it has no closed form
 
 
 class Pairs(NamedTuple):
-    """The pairs of k components: which they are, and where the pair (a, b) stands among them."""
+    """The pairs of k components: which they are, and where the pair (a, b) stands among them.
+
+    Numbers of the pairs (a, a) are known to the host, so that nothing waits for the device.
+    """
 
     first: Tensor
     second: Tensor
     number: Tensor  # k x k
+    own: tuple[int, ...]  # k
 
     @classmethod
     def of(cls, k: int, device: torch.device) -> Self:
@@ -43,7 +47,7 @@ class Pairs(NamedTuple):
         first, second = torch.triu_indices(k, k, device=device)
         number = torch.zeros(k, k, dtype=torch.long, device=device)
         number[first, second] = number[second, first] = torch.arange(len(first), device=device)
-        return cls(first, second, number)
+        return cls(first, second, number, tuple(a * k - a * (a - 1) // 2 for a in range(k)))
 
 
 class Weights(NamedTuple):
@@ -233,7 +237,8 @@ def swept(step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, T
     A code that comes out as no number stays.
     """
     kind = torch.float64 if step.similar is not None else step.U.dtype
-    l1, l2, number, similar = model.l1, 2 * model.l2, model.pairs.number, step.similar
+    (_, _, number, own), similar = model.pairs, step.similar
+    l1, l2 = model.l1, 2 * model.l2
     start, H, G = step.U.to(kind), step.H.to(kind), (step.push - step.pull).to(kind)
     if similar is not None and model.S is not None and not model.anchored:
         H = H + model.S[model.pairs.first, model.pairs.second][:, None]
@@ -241,7 +246,7 @@ def swept(step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, T
     U = start.clone()
     for _ in range(sweeps):
         for a in range(len(U)):
-            u, slope, curve = U[a], G[a], H[number[a, a]]
+            u, slope, curve = U[a], G[a], H[own[a]]
             if l1 > 0 or l2 > 0:
                 slope, curve = slope + l1 + l2 * u, curve + l2
             if similar is not None:
@@ -249,10 +254,10 @@ def swept(step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, T
                 slope = slope + similar.pushed[a] * t**3 - similar.drawn[a]
                 curve = curve + 3 * similar.pushed[a] * t * t / start[a]
             new = stepped(u, slope, curve, model.rising, model.falling)
-            new = torch.where(torch.isfinite(new), new, u)
+            new = torch.where(new < torch.inf, new, u)
             G.addcmul_(H.index_select(0, number[a]), (new - u)[None])
             U[a] = new
-    curves = H[number.diagonal()] + l2
+    curves = H.index_select(0, number.diagonal()) + l2
     if similar is not None:
         curves = curves + torch.where(start > 0, 3 * similar.pushed / start, 0.0)
     change, size = (((U - start).double().square() * curves).sum(0), (U.double().square() * curves).sum(0))

@@ -192,13 +192,16 @@ def _agreement(model: BaseEstimator, runs: int | None) -> dict[str, Any]:
 def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
     """Print the size of the fit, whether it converged, and its errors with those of the baseline."""
     n, m = facts["shape"]
-    title = f"{facts['method']} of rank {facts['rank']}: {n} samples x {m} features"
+    title = f"{facts['method']} of rank {facts['rank']}: {n} sample{'s' * (n != 1)} x {m} feature{'s' * (m != 1)}"
     if agreement:
         typer.echo(f"{title}, {agreement['runs']} runs\nStability of the components: {agreement['stability']}")
     else:
         how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
         typer.echo(f"{title}, {facts['iterations']} iterations\nThe fit {how}.")
     typer.echo(f"It explains {explained(facts)}.".replace("\N{NO-BREAK SPACE}", " "))
+    if facts["rank"] > min(n, m):
+        fewer = f"{n} sample{'s' * (n != 1)}" if n <= m else f"{m} feature{'s' * (m != 1)}"
+        typer.echo(f"The rank is larger than {fewer} can tell apart: other components would fit as well.")
     for name in ("reconstruction_error", "structure_error"):
         if facts[name] is not None:
             plain = f" (plain NMF: {facts['baseline'][name]:.4f})" if facts["baseline"] else ""

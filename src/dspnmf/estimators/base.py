@@ -186,7 +186,7 @@ class Factorization(
         data = backend.check(self, X, reset=True)
         self.n_components_ = self._rank(given, data.shape)
         given = self._checked_start(given, data)
-        scale = unit_near(data.largest, data.dtype)
+        scale = unit_near(self._largest(data), data.dtype)
         problem = self.problem(data.of_ordinary_size(scale), y, scale)
         update = self._update(problem)
         if problem.rows.completes:
@@ -226,6 +226,10 @@ class Factorization(
         if self._capability is not None:
             needs[self._capability] = type(self).__name__
         return needs if missing == "error" else {**needs, "missing": f"missing={missing!r}"}
+
+    def _largest(self, data: Data) -> float:
+        """The largest entry that the unit of X is chosen for."""
+        return data.largest
 
     @property
     def _preserves_gram(self) -> bool:

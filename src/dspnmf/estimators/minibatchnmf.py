@@ -123,9 +123,11 @@ class MiniBatchNMF(NMF):
         rows = X.tocsr() if sparse.issparse(X) else X
         begun = max(begun, 1)
         first = _safe_indexing(rows, slice(0, begun * size))
-        with warnings.catch_warnings():  # how far the first batch came says nothing of the end
+        self._of_all = data.largest
+        with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):  # both are checked at the end
             warnings.simplefilter("ignore", ConvergenceWarning)
             super()._fit(backend_for(first), first, y, (W if W is None else W[: begun * size], H), keeper, None)
+            del self._of_all
             steps, change = self._learned_from(rows, n, size, begun)
         for name in ("objective_", "objective_history_", "stability_"):
             self.__dict__.pop(name, None)
@@ -133,7 +135,12 @@ class MiniBatchNMF(NMF):
         self.__dict__.update(n_steps_=steps, n_iter_=min(passes, self.max_iter), n_samples_seen_=n)
         if change > 0:
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        return self._ended(backend, data, path)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._ended(backend, data, path)
+
+    def _largest(self, data: Data) -> float:
+        """That of all rows, also while the first batch is fitted: later ones may be much larger."""
+        return float(getattr(self, "_of_all", data.largest))
 
     def _learned_from(self, X: ArrayLike, n: int, size: int, begun: int) -> tuple[int, float]:
         """The number of batches learned from, and how much the last one changed where that was too much.
@@ -150,6 +157,7 @@ class MiniBatchNMF(NMF):
             self.__dict__.update(self._learn(data, before, forget, _ITERATIONS))
             steps += 1
             last, V = V, on_host(self.components_)
+            _check_range(V)
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
             error = self.reconstruction_err_**2 / (float(forget) * before.mass + batch.shape[0])
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
@@ -176,9 +184,20 @@ class MiniBatchNMF(NMF):
             model = DivergenceModel(held.beta, adopt(V.T / scale))
             (distance,) = rows.small.fetch([divergent_rows(rows).improve(model, 0).value])
             self.reconstruction_err_ = self.divergence_error(distance, scale)
+            _check_range(self.reconstruction_err_)
             return delivered(backend, rows, codes, path)
         plain = data.of_ordinary_size(scale).rows(self.n_components_, scale)
         plain.begin(codes)
         error2 = plain.residual2(plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale))
         self.reconstruction_err_ = float(np.sqrt(error2 or 0.0)) * scale
+        _check_range(self.reconstruction_err_)
         return delivered(backend, rows, codes, path)
+
+
+def _check_range(found: Array | float) -> None:
+    """An error where batches of very different size have led out of the range of X's precision."""
+    if not np.isfinite(found).all():
+        raise ValueError(
+            "Rows of one batch are so much larger than those of another that the factors leave the range of X's "
+            "precision: pass X.astype('float64'), scale the rows, shuffle them, or use NMF."
+        )

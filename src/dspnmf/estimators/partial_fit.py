@@ -36,7 +36,6 @@ from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Lasso, Reconstruction, Ridge
 from dspnmf.solvers.descent import Descent
-from dspnmf.solvers.divergence import DivergenceDescent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, iterate
 
@@ -225,6 +224,7 @@ class BatchLearner(WithLosses):
     def _learn_by_divergence(self, data: Data, before: DivergenceBatches, f: float, most: int) -> dict[str, Any]:
         """The same where errors are measured by a divergence."""
         state = self._transform_state
+        data = data.of_ordinary_size(state.scale)
         held, scale, mass = state.divergence, state.scale, f * before.mass + data.shape[0]
         assert held is not None
         alive = np.maximum(held.Vt, _ALIVE * held.Vt.mean(axis=0))
@@ -239,7 +239,7 @@ class BatchLearner(WithLosses):
         with team():
             rows.begin(codes)
             both = cast(Rows, DivergenceRowsWithHistory(rows, bound, self.n_samples_seen_))
-            update = DivergenceDescent()
+            update = self._update(Problem(data, rows, objective, 1.0, before.code))
             value, s = update.begin(both, objective, model.Vt)
             steps, values = iterate(both, objective, update, value, replace(s, before=s.Vt)), [value]
             done = Stopping(self.tol, objective.size)

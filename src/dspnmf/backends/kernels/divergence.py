@@ -40,6 +40,7 @@ from dspnmf.backends.kernels.divergence_arithmetic import (
 from dspnmf.backends.kernels.products import Source
 
 _DENSE = 0.6  # share of positive entries above which a row is not gathered
+_LARGEST = 1e30  # of a constant that rows begin at: components may be as small as float32 can be
 _STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
 
 
@@ -383,6 +384,6 @@ def best_constant(G: Array, x: Array, y: Array, totals: Array, beta: float, floo
         for e in range(p):
             above += x[e] * np.float64(y[e]) ** (beta - 1)
             below += np.float64(y[e]) ** beta
-    best = above / below if below > 0 else 0.0
+    best = min(above / below, _LARGEST) if below > 0 else 0.0
     for a in range(k):
         u[a] = best
