@@ -190,7 +190,8 @@ X = structure.images(int(sys.argv[2]))
 if sys.argv[3] == "dspnmf":
     from dspnmf import DSPNMF
     model = DSPNMF(10, similarity="diffused", n_neighbors=5, diffusion_steps=8, mutual=False, random_state=0)
-    model.set_params(max_iter=2, tol=0).fit(X[:20_001])
+    for _ in range(2):  # the search for neighbours runs in one of two processes, and each compiles it once
+        model.set_params(max_iter=2, tol=0).fit(X[:20_001])
     model.set_params(max_iter=200, tol=1e-4)
 else:
     import umap
