@@ -103,7 +103,7 @@ def test_stopping_looks_as_far_back_as_errors_ask() -> None:
 def test_objective_below_what_float32_resolves() -> None:
     """An X that codes reproduce exactly: one warning says that float32 shows rounding there; float64 says nothing."""
     X = np.outer(np.arange(1.0, 301.0), [1.0, 2.0, 3.0]).astype(np.float32)
-    with pytest.warns(RuntimeWarning, match=r"less than float32 resolves.*astype\('float64'\), or a smaller alpha"):
+    with pytest.warns(RuntimeWarning, match=r"float32 does not resolve that.*astype\('float64'\), or a smaller alpha"):
         model = DSPNMF(1, random_state=0).fit(X)
     assert (model.objective_history_ >= 0).all()
     DSPNMF(1, random_state=0).fit(X.astype(np.float64))

@@ -111,6 +111,19 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         joint = kinds[requests[0].name]
         return joint([request.rows for request in requests], *zip(*(r.arguments for r in requests), strict=True))
 
+    def measure(self, starts: Sequence[MemoryRows]) -> None:
+        """One product with the codes of all starts side by side; of the codes' own products each takes its block."""
+        if len(starts) == 1:
+            return
+        codes = [rows.codes for rows in starts]
+        P, Q = self._with_X(
+            _kernels().sums, len(starts) * self.product_cost, (np.concatenate(codes, axis=1),), self.shape[1]
+        )
+        for i, (rows, U) in enumerate(zip(starts, codes, strict=True)):
+            own = slice(i * self.k, (i + 1) * self.k)
+            between = rows._operators.between(U, U)
+            rows._known = np.ascontiguousarray(P[:, own]) / self.scale, np.ascontiguousarray(Q[own, own]), between
+
     def draw(self, start: RandomCodes) -> Array:
         """Codes drawn at random, a group at a time."""
         return self.restore_codes(start(group.start, group.stop) for group in self._groups())
@@ -176,7 +189,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         if self._known is None:
             U = self.codes
             P, Q = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
-            self._known = P / self.scale, Q, self._operators.between(U, U)
+            self._known = np.ascontiguousarray(P) / self.scale, Q, self._operators.between(U, U)
         return self._known
 
     def step(self, t: float) -> float:

@@ -127,6 +127,10 @@ class Rows(Protocol):
         """The answers to requests of one kind by starts that share X (`several`)."""
         return [request.method(*request.arguments) for request in requests]
 
+    def measure(self, starts: Sequence[Self]) -> None:
+        """Make the sums of starts that share X (`several`) with one look at it: `sums` then has them."""
+        return
+
     # -- one look at every row
 
     def sums(self) -> tuple[SmallArray, SmallArray, tuple[SmallArray, ...]]:

@@ -313,14 +313,17 @@ class Factorization(
             U = rows.draw(drawn)
         else:
             U, Vt[:m] = initialization.nndsvd(data, rows.k, init.removeprefix("nndsvd"), mean, rows.scale, rng)
+        return U, Vt
+
+    def _factor(self, problem: Problem, Vt: Array) -> float | None:
+        """What the start's codes, which the rows have, are multiplied by, and V divided by; None: they stay."""
+        if self._init(problem.data) == "custom":
+            return None
         if getattr(self, "solver", "auto").startswith("paper"):
-            factor = float(np.clip(np.sqrt(problem.scale) / problem.code, *_PUBLISHED_START))
-        elif not problem.objective.scales_codes:
-            return U, Vt
-        else:
-            rows.begin(U)
-            factor = problem.objective.best_scale(State(rows.small.adopt(Vt), *rows.sums()))
-        return rows.scaled(U, float(rows.dtype.type(factor))), Vt / factor
+            return float(np.clip(np.sqrt(problem.scale) / problem.code, *_PUBLISHED_START))
+        if not problem.objective.scales_codes:
+            return None
+        return problem.objective.best_scale(State(problem.rows.small.adopt(Vt), *problem.rows.sums()))
 
     def _best_run(self, X: ArrayLike, problem: Problem, given: Start, root: Any, keeper: Checkpoint) -> Run:
         """The best of `n_init` descents, from the beginning or from where a killed fit stood.
@@ -348,25 +351,50 @@ class Factorization(
         """Descents from the first of these numbers on: as many, up to the last, as look at X together."""
         apart = keeper.path is not None or not self._update(problem).shares
         mine = problem.rows.several(1 if apart else numbers[1] - numbers[0])
-        several = enumerate(mine, numbers[0])
-        starts = [self._begun(problem._replace(rows=own), given, rng, i, best, point) for i, own in several]
+        parts = [problem._replace(rows=own) for own in mine]
+        starts = self._begun(parts, given, rng, numbers[0], best) if point is None else [self._resumed(parts[0], point)]
         return self._descend(X, starts, root, keeper)
 
+    def _resumed(self, problem: Problem, point: Point) -> Descending:
+        """A start where a killed fit stood."""
+        update = self._update(problem)
+        problem.rows.restart()
+        update.restore(point.memory)
+        return Descending(problem, update, point, point.state, self._named(point.start))
+
     def _begun(
-        self, problem: Problem, given: Start, rng: np.random.RandomState, number: int, best: Run | None,
-        point: Point | None,
-    ) -> Descending:  # fmt: skip
-        """A start at its beginning, or where a killed fit stood."""
-        update, rows = self._update(problem), problem.rows
-        named = (number,) if getattr(self, "n_init", 1) > 1 else ()
-        rows.restart()
-        if point is not None:
-            update.restore(point.memory)
-            return Descending(problem, update, point, point.state, named)
-        codes, Vt = self._start(problem, given, rng)
-        rows.begin(codes)
-        value, s = update.begin(rows, problem.objective, Vt)
-        return Descending(problem, update, Point(number, s, [value], {}, rng.get_state(), best), s, named)
+        self, parts: Sequence[Problem], given: Start, rng: np.random.RandomState, first: int, best: Run | None
+    ) -> list[Descending]:
+        """Starts at their beginning, from the one of this number on: drawn one after another, measured together."""
+        shared, drawn = parts[0].rows, []
+        for problem in parts:
+            problem.rows.restart()
+            codes, Vt = self._start(problem, given, rng)
+            problem.rows.begin(codes)
+            drawn.append((codes, Vt, rng.get_state()))
+        several = [problem.rows for problem in parts]
+        if parts[0].objective.scales_codes:
+            shared.measure(several)
+        components = [self._scaled(problem, *start) for problem, (*start, _) in zip(parts, drawn, strict=True)]
+        shared.measure(several)
+        starts: list[Descending] = []
+        for problem, Vt, (_, _, state) in zip(parts, components, drawn, strict=True):
+            update, at = self._update(problem), first + len(starts)
+            value, s = update.begin(problem.rows, problem.objective, Vt)
+            starts.append(Descending(problem, update, Point(at, s, [value], {}, state, best), s, self._named(at)))
+        return starts
+
+    def _scaled(self, problem: Problem, codes: Codes, Vt: Array) -> Array:
+        """Multiply a start's codes, which the rows have, by `_factor`; V' divided by it."""
+        factor, rows = self._factor(problem, Vt), problem.rows
+        if factor is None:
+            return Vt
+        rows.begin(rows.scaled(codes, float(rows.dtype.type(factor))))
+        return Vt / factor
+
+    def _named(self, number: int) -> tuple[int, ...]:
+        """What says which start a task is, where there are several."""
+        return (number,) if getattr(self, "n_init", 1) > 1 else ()
 
     def _descend(self, X: ArrayLike, starts: Sequence[Descending], root: Any, keeper: Checkpoint) -> list[Run]:
         """Iterate, all starts together, each until converged, out of iterations, or stopped by a callback."""

@@ -144,6 +144,9 @@ class FRNMF(ComponentFactorization):
             U, V = given[1].T * (problem.code / problem.scale), given[0].T / problem.code
         return np.array(V.T, dtype=problem.rows.dtype, order="C"), np.array(U, np.float64)
 
+    def _factor(self, problem: Problem, Vt: Array) -> float | None:
+        return None if self.solver == "paper" else super()._factor(problem, Vt)
+
     def _rule_lam(self, problem: Problem) -> float:
         """The lam of X in the solver's unit; where X is of extreme size, components sum to 1 in another unit."""
         return float(np.clip(self.lam / problem.scale / problem.scale, 1 / ORDINARY, ORDINARY))

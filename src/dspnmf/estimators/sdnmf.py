@@ -184,6 +184,9 @@ class SDNMF(ComponentFactorization):
         U, V = sinkhorn.normalize(np.array(W, np.float64), np.array(H, np.float64))
         return U, V.T
 
+    def _factor(self, problem: Problem, Vt: Array) -> float | None:
+        return None
+
     def _update(self, problem: Problem) -> Update:
         rule: Update = problem.details["rule"]
         return rule

@@ -106,12 +106,10 @@ class SymNMF(Factorization):
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Array, Array]:
         rows, k = problem.rows, problem.rows.k
         size = 2 * np.sqrt(float(problem.details["graph"].mean()) / k)
-        U = (size * rng.random_sample((rows.shape[0], k))).astype(rows.dtype)
-        if self.solver != "paper":
-            rows.begin(U.copy())
-            scale = problem.objective.best_scale(State(rows.small.adopt(np.zeros((1, k))), *rows.sums()))
-            U *= rows.dtype.type(scale)
-        return U, np.zeros((1, k))
+        return (size * rng.random_sample((rows.shape[0], k))).astype(rows.dtype), np.zeros((1, k))
+
+    def _factor(self, problem: Problem, Vt: Array) -> float | None:
+        return None if self.solver == "paper" else super()._factor(problem, Vt)
 
     def _update(self, problem: Problem) -> Update:
         if self.solver == "paper":

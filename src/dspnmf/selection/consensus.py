@@ -149,8 +149,9 @@ def _held(
     rows, update = problem.rows, model._update(problem)
     rows.restart()
     codes, Vt = model._start(problem, (None, None), rng)
-    Vt[: components.shape[1]] = components.T
     rows.begin(codes)
+    Vt = model._scaled(problem, codes, Vt)
+    Vt[: components.shape[1]] = components.T
     held = problem._replace(objective=problem.objective.holding("reconstruction"))
     value, s = update.begin(rows, held.objective, Vt)
     if not problem.objective.coupled and not rows.completes:

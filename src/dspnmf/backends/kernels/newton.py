@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
+from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, no_sums, pull, push
 from dspnmf.backends.kernels.sweeps import inverse_diagonals, sweep
 
 
@@ -258,7 +258,7 @@ def combine(
 ) -> Any:
     """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     r, k = len(tau), D.shape[2]
-    PD, UD, DD = np.zeros((m, r * k)), np.zeros((r, k, k)), np.zeros((r, k, k))
+    PD, UD, DD = no_sums(X, m, r * k), np.zeros((r, k, k)), np.zeros((r, k, k))
     wide, square = np.empty((block, r * k), D.dtype), np.empty((k, k))
     work = features_scratch(X, wide)
     for i in range(lo, hi, block):

@@ -34,6 +34,11 @@ def features_scratch(X: Source, D: Array) -> Any:
     return np.empty((0, 0), D.dtype)
 
 
+def no_sums(X: Source, m: int, k: int) -> Array:
+    """Zeros (m x k, float64) in the order in memory in which `push` adds to them fastest."""
+    return np.zeros((m, k))
+
+
 def _rows(X: Source, m: int, lo: int, hi: int) -> Any:
     if not isinstance(X, tuple):
         return X[lo:hi]
@@ -95,6 +100,21 @@ def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> A
     return dense
 
 
+@overload(no_sums)
+def _no_sums(X: Source, m: int, k: int) -> Any:
+    if isinstance(X, types.BaseTuple):
+
+        def rows_together(X: Source, m: int, k: int) -> Any:
+            return np.zeros((m, k))
+
+        return rows_together
+
+    def columns_together(X: Source, m: int, k: int) -> Any:
+        return np.zeros((k, m)).T
+
+    return columns_together
+
+
 @overload(features_scratch)
 def _features_scratch(X: Source, D: Array) -> Any:
     if isinstance(X, types.BaseTuple):
@@ -123,7 +143,7 @@ def add_gram(A: Array, B: Array, work: Array, total: Array) -> None:
 def sums(X: Source, U: Array, m: int, lo: int, hi: int, block: int) -> Any:
     """X'U and U'U, to float64 rounding also where X and U are float32: products of two such numbers are exact."""
     k = U.shape[1]
-    P, Q, square = np.zeros((m, k)), np.zeros((k, k)), np.empty((k, k))
+    P, Q, square = no_sums(X, m, k), np.zeros((k, k)), np.empty((k, k))
     work = features_scratch(X, P)
     for i in range(lo, hi, block):
         j = min(i + block, hi)

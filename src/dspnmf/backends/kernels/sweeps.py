@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, pull, push
+from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, no_sums, pull, push
 
 
 @compiled
@@ -147,7 +147,7 @@ def look(
     numbers. D is the direction of the sweeps times `stretch`, cut off where codes would become negative.
     """
     r, k = S.shape[0], S.shape[1]
-    PD, UD, DD = np.zeros(M.shape), np.zeros(S.shape), np.zeros(S.shape)
+    PD, UD, DD = no_sums(X, M.shape[0], r * k), np.zeros(S.shape), np.zeros(S.shape)
     first, last = np.zeros(r), np.zeros(r)
     square, rest = np.empty((k, k)), np.empty(block, U.dtype)
     Gt, Yt = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype)
