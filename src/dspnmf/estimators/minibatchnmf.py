@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, gen_batches
 
 from dspnmf import _validation
+from dspnmf._threads import team
 from dspnmf._typing import Array, ArrayLike
 from dspnmf._validation import FLAG, NONE, either, whole
 from dspnmf.backends import backend_for
@@ -128,14 +129,15 @@ class MiniBatchNMF(NMF):
             warnings.simplefilter("ignore", ConvergenceWarning)
             super()._fit(backend_for(first), first, y, (W if W is None else W[: begun * size], H), keeper, None)
             del self._of_all
-            steps, change = self._learned_from(rows, n, size, begun)
+            with team():  # once: threads that come and go with every batch would cost more than small batches do
+                steps, change = self._learned_from(rows, n, size, begun)
         for name in ("objective_", "objective_history_", "stability_"):
             self.__dict__.pop(name, None)
         passes = -(-steps * size // n)
         self.__dict__.update(n_steps_=steps, n_iter_=min(passes, self.max_iter), n_samples_seen_=n)
         if change > 0:
             _validation.warn_not_converged(self.max_iter, self.tol, change)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with team(), np.errstate(over="ignore", invalid="ignore"):
             return self._ended(backend, data, path)
 
     def _largest(self, data: Data) -> float:
