@@ -163,7 +163,7 @@ def test_wrong_arrays_fail_at_once() -> None:
         NMF(K).fit(untouched()[:, 0])
     with pytest.raises(ValueError, match=r"dtype complex128, but NMF needs real numbers: use X\.astype"):
         NMF(K).fit(untouched().astype(complex))
-    with pytest.raises(ValueError, match=r"X is a Dask array, whose codes are one too.*to_zarr"):
+    with pytest.raises(ValueError, match=r"X is a Dask array, whose codes are a Dask array too.*to_zarr"):
         NMF(K).fit(untouched(), codes_path="codes.npy")
     with pytest.raises(ValueError, match=r"0 sample\(s\)"):
         NMF(K).fit(da.zeros((0, 3)))

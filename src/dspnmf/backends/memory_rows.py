@@ -115,10 +115,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         """One product with the codes of all starts side by side; of the codes' own products each takes its block."""
         if len(starts) == 1:
             return
-        codes = [rows.codes for rows in starts]
-        P, Q = self._with_X(
-            _kernels().sums, len(starts) * self.product_cost, (np.concatenate(codes, axis=1),), self.shape[1]
-        )
+        codes, work = [rows.codes for rows in starts], len(starts) * self.product_cost
+        P, Q = self._with_X(_kernels().sums, work, (np.concatenate(codes, axis=1),), self.shape[1])
         for i, (rows, U) in enumerate(zip(starts, codes, strict=True)):
             own = slice(i * self.k, (i + 1) * self.k)
             between = rows._operators.between(U, U)
@@ -331,7 +329,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
 
     def solve(self, model: RowModel, ties: Ties | None = None, completion: Completion | None = None) -> Array:
         """Codes that minimise the model row by row, without coupling and operators (convex: solved to rounding)."""
-        M, S, ties = (model.M / self.scale).astype(self.dtype), np.ascontiguousarray(model.S), ties or Ties(None)
+        M, S = (model.M / self.scale).astype(self.dtype), np.ascontiguousarray(model.S, np.float64)
+        ties = ties or Ties(None)
         inverse = np.empty((0, 0)) if ties.weight is not None else _inverse(S, _WELL_CONDITIONED[self.dtype.itemsize])
         work = self.product_cost + (self.k if inverse.size == 0 else 4.0) * self.sweep_cost
         codes = self._new()

@@ -31,6 +31,7 @@ from dspnmf.backends import backend_for
 from dspnmf.backends.chunk_facts import ordinary_unit, unit_near
 from dspnmf.backends.protocol import Backend, Capability, Data, Rows
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run, checked_codes_path, delivered
+from dspnmf.estimators.descending import Descending
 from dspnmf.estimators.known_parameters import KnownParameters
 from dspnmf.estimators.parameters import log_line, parameter
 from dspnmf.estimators.unchanged import unchanged_on_error
@@ -39,9 +40,9 @@ from dspnmf.objective.state import State
 from dspnmf.solvers import initialization, multiplicative
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Stopping, Update, iteration
+from dspnmf.solvers.loop import Stopping, Update
 from dspnmf.solvers.newton_cg import NewtonCG
-from dspnmf.solvers.requests import Requests, together
+from dspnmf.solvers.requests import together
 
 RULES = {
     "mm": multiplicative.guaranteed,
@@ -495,35 +496,3 @@ class Factorization(
 
 Start = tuple[ArrayLike, ArrayLike]  # W and H
 Reach = Callable[[Any, Problem, Any], Run]  # from estimator, problem and the callbacks' context to the run that is kept
-
-
-@dataclass
-class Descending:
-    """One of the starts of a fit, on its way."""
-
-    problem: Problem  # with the rows of this start
-    update: Update
-    first: Point  # where it began, or went on after the fit was killed
-    state: State
-    named: tuple[int, ...]  # its number, where there are several
-    context: Any = None  # for callbacks
-    converged: bool = False
-
-    @property
-    def history(self) -> list[float]:
-        """The objective at the beginning and after every iteration."""
-        return self.first.history
-
-    @property
-    def point(self) -> Point:
-        """Where it stands, for a checkpoint."""
-        return self.first._replace(state=self.state, memory=self.update.memory)
-
-    @property
-    def run(self) -> Run:
-        """What it has come to."""
-        return Run(self.problem.rows.codes, self.state, self.history, self.converged)
-
-    def iteration(self) -> Requests[tuple[float, State]]:
-        """The next iteration, with its requests for looks at X."""
-        return iteration(self.problem.rows, self.problem.objective, self.update, self.state)

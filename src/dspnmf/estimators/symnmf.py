@@ -106,7 +106,8 @@ class SymNMF(Factorization):
     def _start(self, problem: Problem, given: Start, rng: np.random.RandomState) -> tuple[Array, Array]:
         rows, k = problem.rows, problem.rows.k
         size = 2 * np.sqrt(float(problem.details["graph"].mean()) / k)
-        return (size * rng.random_sample((rows.shape[0], k))).astype(rows.dtype), np.zeros((1, k))
+        U = (size * rng.random_sample((rows.shape[0], k))).astype(rows.dtype)
+        return rows.restore_codes([U]), np.zeros((1, k))
 
     def _factor(self, problem: Problem, Vt: Array) -> float | None:
         return None if self.solver == "paper" else super()._factor(problem, Vt)

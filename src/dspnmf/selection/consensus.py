@@ -21,9 +21,10 @@ from sklearn.metrics import silhouette_score
 from dspnmf import _validation
 from dspnmf._typing import Array, ArrayLike
 from dspnmf.backends import backend_for
-from dspnmf.estimators.base import Descending, Problem
+from dspnmf.estimators.base import Problem
 from dspnmf.estimators.checkpoint import Checkpoint, Point, Run
 from dspnmf.estimators.component_factorization import ComponentFactorization
+from dspnmf.estimators.descending import Descending
 from dspnmf.stability import stability
 
 _APART = 2.0  # distance given to a component of zeros: more than any two others have
