@@ -44,7 +44,6 @@ class DivergenceDescent(Update):
 
     sweeps: int = 1
     momentum: float = 0.3
-    resumable = False
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
@@ -85,6 +84,11 @@ class DivergenceDescent(Update):
     def measured(self, rows: Rows, objective: Objective, s: State) -> State:
         """The state with the sums of the codes as they are."""
         return self._looked(rows, objective, s.with_sums(*self._sums(rows, objective), ()), 0)[1]
+
+    def imprint(self, rows: Rows, objective: Objective) -> tuple[SmallArray, ...]:
+        """What pulls components that are all alike: missing cells have no part in it."""
+        _, s = self.begin(rows, objective, np.ones((rows.shape[1], rows.k)))
+        return (cast(DivergenceSums, s.divergence).pull,)
 
     @property
     def memory(self) -> dict[str, float]:
