@@ -88,7 +88,7 @@ def test_a_device_fits_as_well_as_memory(name: str, device: str) -> None:
     model, Z = fitted(X, stored=partial(tensor, device=device), beta_loss=beta, max_iter=40, **parameters)
     narrow = X.dtype == np.float32
     assert model.objective_history_[0] == pytest.approx(expected.objective_history_[0], rel=1e-5 if narrow else 1e-10)
-    assert model.objective_ <= 1.02 * expected.objective_  # there are several minima
+    assert model.objective_ <= (1.05 if 0 < beta < 1 else 1.02) * expected.objective_  # there are several minima
     assert (np.diff(model.objective_history_) <= 1e-12 * model.objective_history_[0]).all()
     assert Z.device.type == model.components_.device.type == device
     assert Z.dtype == model.components_.dtype == (torch.float32 if narrow else torch.float64)
