@@ -98,8 +98,9 @@ class BatchLearner(WithLosses):
         -----
         With any `beta_loss` but "frobenius" a bound of the divergence of earlier rows is kept, as a function of the
         components (m x k numbers, twice). A later batch gets the codes `transform` would give it; then codes and the
-        components are improved together, and the divergence of the batch plus that bound never rises. `alpha` must be
-        0. This is what scikit-learn's ``MiniBatchNMF`` does, with more than one step per batch.
+        components are improved together, and the divergence of the batch plus that bound never rises. Missing cells
+        (``missing="mask"``) have no part in either. `alpha` must be 0. This is what scikit-learn's ``MiniBatchNMF``
+        does, with more than one step per batch.
 
         Afterwards there are `components_`, `n_samples_seen_`, `n_steps_`, `n_iter_` (iterations of this batch) and
         `reconstruction_err_`: that of all rows seen, each with the code it had when its batch was summed up, mixed as
@@ -144,6 +145,8 @@ class BatchLearner(WithLosses):
         _validation.check_backend(self, backend, {"batches": "partial_fit"})
         for parameter_name, allowed in self._for_batches.items():
             value = getattr(self, parameter_name, allowed[0])
+            if parameter_name == "missing" and self._divergent:
+                continue  # missing cells have no part in the bound of a divergence
             if np.ndim(value) or value not in allowed:
                 raise ValueError(
                     f"{parameter_name}={_shown(value)} does not work with partial_fit, which keeps sums of the rows "
@@ -329,7 +332,7 @@ class BatchLearner(WithLosses):
     def _with_bound(self, kept: dict[str, Any], problem: Problem, s: State) -> dict[str, Any]:
         """The same with a bound of the divergence, where batches can follow."""
         held, found = kept["divergence"], s.divergence
-        if found is None or held.alpha > 0 or self.missing != "error":
+        if found is None or held.alpha > 0:
             return kept
         bound = DivergenceBound.of(found, held.beta, s.Vt)
         mass = float(problem.details.get("mass", problem.rows.shape[0]))
