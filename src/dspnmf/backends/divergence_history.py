@@ -51,27 +51,39 @@ class DivergenceBound(NamedTuple):
 
 
 class DivergenceRowsWithHistory:
-    """Rows of a batch, and `n` earlier rows of which a bound is left; all that a descent asks of rows."""
+    """Rows of a batch, and `n` earlier rows of which a bound is left; all that a descent asks of rows.
+
+    A structure term is that of all rows: P and Q of the earlier ones, whose codes stay as they are, are added to those
+    of the batch. The bound of it that sweeps take is one for all rows, of which some do not move.
+    """
 
     completes = False
 
-    def __init__(self, rows: DivergenceRows, bound: DivergenceBound, n: int) -> None:
+    def __init__(self, rows: DivergenceRows, bound: DivergenceBound, P: SmallArray, Q: SmallArray, n: int) -> None:
         self.shape, self.k, self.dtype, self.scale = (rows.shape[0] + n, rows.shape[1]), rows.k, rows.dtype, rows.scale
         self.small: Small = rows.small
         adopt = self.small.adopt
         self._rows = rows
         self._bound = DivergenceBound(adopt(bound.pull), adopt(bound.push), bound.constant)
+        self._P, self._Q = adopt(P), adopt(Q)
         self.remember, self.recall = rows.remember, rows.recall
 
     def improve(self, model: DivergenceModel, sweeps: int) -> DivergenceSums:
         """Sweep the rows of the batch; their sums and those of the bound."""
         here, bound, (a, b) = self._rows.improve(model, sweeps), self._bound, exponents(model.beta)
         V = model.Vt + _TINY
+        if here.P is not None and len(here.P):
+            here = here._replace(P=here.P + self._P, Q=here.Q + self._Q)
         return here._replace(
             value=here.value + bound.value(model.beta, model.Vt),
             pull=here.pull + bound.pull * V**-b,
             push=here.push + bound.push * V**a,
         )
+
+    def sums(self) -> tuple[SmallArray, SmallArray, tuple[SmallArray, ...]]:
+        """P = X'U and Q = U'U over all rows."""
+        P, Q, _ = self._rows.sums()
+        return self._P + P, self._Q + Q, ()
 
     def refresh(self, Vt: SmallArray) -> None:
         """Rows are as they were."""

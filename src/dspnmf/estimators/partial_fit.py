@@ -37,7 +37,7 @@ from dspnmf.objective.state import State
 from dspnmf.objective.terms import GramSimilarity, Lasso, Reconstruction, Ridge
 from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
-from dspnmf.solvers.loop import Stopping, iterate
+from dspnmf.solvers.loop import Stopping, Update, iterate
 
 SHARE = Allowed(lambda value: number(0).test(value) and value <= 1, "a number >= 0 and <= 1")
 _FORGET = Allowed(lambda value: number(0, strict=True).test(value) and value <= 1, "a number > 0 and <= 1")
@@ -99,8 +99,9 @@ class BatchLearner(WithLosses):
         With any `beta_loss` but "frobenius" a bound of the divergence of earlier rows is kept, as a function of the
         components (m x k numbers, twice). A later batch gets the codes `transform` would give it; then codes and the
         components are improved together, and the divergence of the batch plus that bound never rises. Missing cells
-        (``missing="mask"``) have no part in either. `alpha` must be 0. This is what scikit-learn's ``MiniBatchNMF``
-        does, with more than one step per batch.
+        (``missing="mask"``) have no part in either. The structure term is that of all rows seen, as with squares, but
+        the codes of earlier rows stay as they are. Without it this is what scikit-learn's ``MiniBatchNMF`` does, with
+        more than one step per batch.
 
         Afterwards there are `components_`, `n_samples_seen_`, `n_steps_`, `n_iter_` (iterations of this batch) and
         `reconstruction_err_`: that of all rows seen, each with the code it had when its batch was summed up, mixed as
@@ -152,11 +153,6 @@ class BatchLearner(WithLosses):
                     f"{parameter_name}={_shown(value)} does not work with partial_fit, which keeps sums of the rows "
                     f"only: use one of {', '.join(map(repr, allowed))}, or fit on all rows."
                 )
-        if self._divergent and getattr(self, "alpha", 0) != 0:
-            raise ValueError(
-                f"alpha={_shown(self.alpha)} does not work with partial_fit and beta_loss={self.beta_loss!r}, which "
-                'keep a bound of the divergence only: use alpha=0 (or NMF), beta_loss="frobenius", or fit on all rows.'
-            )
         if state is None or (state.batches is None and state.divergence is None):
             return
         for parameter_name in self._constant:
@@ -208,7 +204,9 @@ class BatchLearner(WithLosses):
             objective = self._objective_so_far(wide, replace(before, P=f * before.P), norm2, mass)
             batch.begin(batch.solve(objective.model(s)))
             rows = cast(Rows, RowsWithHistory(batch, s.P, s.Q, self.n_samples_seen_))  # all that hals asks of rows
-            s, iterations = self._improved(rows, objective, s, _Size(wide, batch, objective, mass, self._similar), most)
+            update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
+            begun, size = update.begin(rows, objective, s.Vt), _Size(wide, batch, objective, mass, self._similar)
+            s, iterations = self._improved(rows, objective, update, begun, size, most)
         s = s.on_host(batch.small)
         details: dict[str, Any] = {"mass": mass, "labels": None, "similar": self._similar}
         if hasattr(self, "alpha_"):
@@ -237,29 +235,26 @@ class BatchLearner(WithLosses):
             mass * data.shape[1] * (max(data.mean() / scale, 0.0) ** held.beta if held.beta > 0 else 1.0),
             *self.divergence_penalties((mass, data.shape[1]), scale, before.code),
         )
-        objective = Objective({"reconstruction": found}, {"reconstruction": 1.0})
+        P, Q = f * state.pull, f * state.curvature
+        terms: dict[str, Term] = {"reconstruction": found}
+        if held.alpha > 0:
+            terms["structure"] = GramSimilarity(float(np.vdot(P, P)), data.block())
+        objective = Objective(terms, {"reconstruction": 1.0, "structure": held.alpha})
         bound = DivergenceBound(before.pull, before.push, before.constant).weighted(f)
         with team():
             rows.begin(codes)
-            both = cast(Rows, DivergenceRowsWithHistory(rows, bound, self.n_samples_seen_))
+            both = cast(Rows, DivergenceRowsWithHistory(rows, bound, P, Q, self.n_samples_seen_))
             update = self._update(Problem(data, rows, objective, 1.0, before.code))
             value, s = update.begin(both, objective, model.Vt)
-            steps, values = iterate(both, objective, update, value, replace(s, before=s.Vt)), [value]
-            done = Stopping(self.tol, objective.size)
-            next(steps)
-            while len(values) <= most and not (len(values) > 1 and done(values)):
-                value, s = next(steps)
-                values.append(value)
-        if len(values) > most == self.max_iter and self.tol > 0 and not done(values):
-            change = (values[-2] - value) / max(abs(value), np.finfo(float).tiny)
-            _validation.warn_not_converged(self.max_iter, self.tol, change)
+            begun, size = (value, replace(s, before=s.Vt)), _Size(data, rows, objective, mass, "X")
+            s, iterations = self._improved(both, objective, update, begun, size, most)
         s = s.on_host(rows.small)
         details: dict[str, Any] = {"mass": mass} | ({"alpha": self.alpha_} if hasattr(self, "alpha_") else {})
         problem = Problem(data, both, objective, 1.0, before.code, details=details)
         return {
             **self._learned(problem, Run(None, s, [], True)),
             "n_steps_": self.n_steps_ + 1,
-            "n_iter_": len(values) - 1,
+            "n_iter_": iterations,
             "reconstruction_err_": self.divergence_error(float(found.distance(s)), scale),
         }
 
@@ -275,11 +270,11 @@ class BatchLearner(WithLosses):
         weights = {name: w * (change if name == "structure" else 1.0) for name, w in before.weights.items()}
         return replace(before, weights=weights), change
 
-    def _improved(self, rows: Rows, objective: Objective, s: State, size: _Size, most: int) -> tuple[State, int]:
+    def _improved(
+        self, rows: Rows, objective: Objective, update: Update, begun: tuple[float, State], size: _Size, most: int
+    ) -> tuple[State, int]:
         """The state after as many iterations as it takes, at `most` so many, and their number."""
-        update = Descent(Hals(None if self.inner_iter == "auto" else int(self.inner_iter)))
-        done = Stopping(self.tol, objective.size)
-        value, s = update.begin(rows, objective, s.Vt)
+        done, (value, s) = Stopping(self.tol, objective.size), begun
         steps, values = iterate(rows, objective, update, value, s), [value]
         next(steps)
         while len(values) <= most:
@@ -332,7 +327,7 @@ class BatchLearner(WithLosses):
     def _with_bound(self, kept: dict[str, Any], problem: Problem, s: State) -> dict[str, Any]:
         """The same with a bound of the divergence, where batches can follow."""
         held, found = kept["divergence"], s.divergence
-        if found is None or held.alpha > 0:
+        if found is None:
             return kept
         bound = DivergenceBound.of(found, held.beta, s.Vt)
         mass = float(problem.details.get("mass", problem.rows.shape[0]))
