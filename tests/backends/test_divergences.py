@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn import decomposition
 
 import reference
 from divergent import check_never_up, counts, fitted, powers, problems, start
-from dspnmf import NMF
+from dspnmf import DSPNMF, NMF
+from dspnmf.estimators.base import Factorization
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 torch = pytest.importorskip("torch", reason="Torch is not installed")
@@ -86,7 +88,7 @@ def test_a_device_fits_as_well_as_memory(name: str, device: str) -> None:
     model, Z = fitted(X, stored=partial(tensor, device=device), beta_loss=beta, max_iter=40, **parameters)
     narrow = X.dtype == np.float32
     assert model.objective_history_[0] == pytest.approx(expected.objective_history_[0], rel=1e-5 if narrow else 1e-10)
-    assert model.objective_ <= 1.02 * expected.objective_  # there are several minima
+    assert model.objective_ <= (1.05 if 0 < beta < 1 else 1.02) * expected.objective_  # there are several minima
     assert (np.diff(model.objective_history_) <= 1e-12 * model.objective_history_[0]).all()
     assert Z.device.type == model.components_.device.type == device
     assert Z.dtype == model.components_.dtype == (torch.float32 if narrow else torch.float64)
@@ -244,3 +246,33 @@ def test_bad_cells_of_dask_arrays_are_named_where_others_may_be_missing(in_this_
         NMF(2, beta_loss=1, missing="mask").fit(chunked(X))
     with pytest.raises(ValueError, match="All 40 x 5 cells of X are missing"):
         NMF(2, beta_loss=1, missing="mask").fit(chunked(np.full((40, 5), np.nan)))
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["device", "Dask"])
+@pytest.mark.parametrize("name", ["structure", "missing cells, CSR"])
+def test_a_killed_fit_goes_on(
+    name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_this_thread: None
+) -> None:
+    """With a checkpoint, a fit ends where it would have ended; of a device and of a cluster, too."""
+    monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))
+    torch.set_num_threads(1)
+    (X, beta, parameters), log = CASES[name], Factorization._log
+
+    def killed(model: Any, iteration: int, value: float) -> None:
+        if iteration == 8:
+            raise KeyboardInterrupt
+
+    def fit(**more: Any) -> Any:
+        model = DSPNMF(3, beta_loss=beta, random_state=0, max_iter=12, tol=0, **{"alpha": 0.0, **parameters})
+        return model.fit(tensor(X, "cpu") if where == "device" else chunked(X), **more).objective_history_
+
+    expected = fit()
+    monkeypatch.setattr(Factorization, "_log", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0)
+    monkeypatch.setattr(Factorization, "_log", log)
+    np.testing.assert_allclose(fit(checkpoint_path=tmp_path / "fit.npz"), expected, rtol=1e-9)
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from divergent import powers
 from dspnmf import DSPNMF, FRNMF, GDNMF, GNMF, NMF, NSNMF, ONMF, SDNMF, SymNMF
 from dspnmf.backends import file
 from dspnmf.backends import file_slabs as reading
@@ -57,6 +58,11 @@ FITS: dict[str, Any] = {
     "SymNMF": lambda: SymNMF(4, random_state=0, max_iter=30, tol=0),
     "SymNMF paper": lambda: SymNMF(4, solver="paper", random_state=0, max_iter=30, tol=0),
     "FRNMF": lambda: FRNMF(4, random_state=0, max_iter=30, tol=0),
+    "Kullback-Leibler": lambda: NMF(4, beta_loss="kullback-leibler", random_state=0, max_iter=30, tol=0),
+    "beta 0.5": lambda: NMF(4, beta_loss=0.5, random_state=0, max_iter=30, tol=0),
+    "divergence and structure": lambda: DSPNMF(
+        4, alpha=0.1, beta_loss=1.5, alpha_W=1e-3, l1_ratio=0.5, random_state=0, max_iter=30, tol=0
+    ),
 }
 
 
@@ -203,6 +209,47 @@ def test_from_a_file(codes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         fit(checkpoint_path=tmp_path / "fit.npz", checkpoint_every=0, **more)
     forget_kill(monkeypatch)
     np.testing.assert_allclose(fit(checkpoint_path=tmp_path / "fit.npz", **more), Z, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
+@pytest.mark.parametrize("loss", ["kullback-leibler", "itakura-saito"])
+def test_divergences_of_incomplete_rows(loss: str, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With missing cells, and several starts, a fit goes on as well; other rows or other missing cells are refused."""
+    X, path = powers(60, 20), tmp_path / "fit.npz"
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+
+    def fit(X: Any, **more: Any) -> Any:
+        model = NMF(3, beta_loss=loss, missing="mask", n_init=2, random_state=0, max_iter=20, tol=0)
+        return model.fit(kind(X), **more).objective_history_
+
+    expected = fit(X)
+    kill_at(13, monkeypatch, 2)
+    with pytest.raises(Killed):
+        fit(X, checkpoint_path=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    fewer = X.copy()
+    fewer[np.isnan(X).argmax(axis=0)[3], 3] = X[~np.isnan(X)].mean()
+    for other in (X[::-1], fewer):
+        with pytest.raises(ValueError, match=r"norms of X is|X has other rows now, or has them in another order"):
+            fit(other, checkpoint_path=path)
+    np.testing.assert_allclose(fit(X, checkpoint_path=path), expected, rtol=1e-9)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["other codes", "huge V'", "other V'", "memory"])
+def test_what_no_fit_of_a_divergence_writes_is_refused(
+    how: str, wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codes and components of a divergence are checked by the value they give."""
+    model, path = NMF(3, beta_loss=1, random_state=0, tol=0), tmp_path / "fit.npz"
+    kill_at(9, monkeypatch)
+    with pytest.raises(Killed):
+        model.fit(wine, checkpoint_path=path, checkpoint_every=0)
+    forget_kill(monkeypatch)
+    parts, text = CHANGES[how]
+    changed(path, **parts)
+    text = text if how == "memory" else "its objective is .*, but its history ends with"
+    refused(path, rf"is damaged, or not a checkpoint.*{text}", model, wine)
 
 
 def test_no_more_often_than_asked(wine: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

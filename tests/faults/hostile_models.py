@@ -81,10 +81,11 @@ def resumed(name: str) -> tuple[Any, np.ndarray]:
         "graph": lambda: (dspnmf.GNMF(3, **quick), X),
         "similarities": lambda: (dspnmf.SymNMF(3, **quick), X),
         "features": lambda: (dspnmf.FRNMF(3, **quick), sparse.csr_array(X)),
+        "divergence": lambda: (dspnmf.NMF(3, beta_loss="kullback-leibler", **quick), X),
     }[name]()
 
 
-CHECKPOINTS = ("hals", "newton", "second start", "graph", "similarities", "features")
+CHECKPOINTS = ("hals", "newton", "second start", "graph", "similarities", "features", "divergence")
 
 
 def whole_files(folder: Path) -> list[Path]:

@@ -49,6 +49,7 @@ COMPARED = {  # data of several kinds, the loss, what holds the data, and the ty
     "counts, float32": (counts, KL, np.asarray, "float32"),
     "counts, CSR": (counts, KL, sparse.csr_array, "float64"),
     "counts, CSC, float32": (counts, KL, sparse.csc_matrix, "float32"),
+    "words": (words, KL, np.asarray, "float64"),
     "words, CSR": (words, KL, sparse.csr_array, "float64"),
     "powers, KL": (powers, KL, np.asarray, "float64"),
     "powers": (powers, IS, np.asarray, "float64"),
@@ -56,6 +57,8 @@ COMPARED = {  # data of several kinds, the loss, what holds the data, and the ty
     "powers, CSR": (powers, IS, sparse.csr_array, "float64"),
     "counts, 1.5": (counts, 1.5, np.asarray, "float64"),
     "powers, 0.5": (powers, 0.5, np.asarray, "float64"),
+    "words, 0.5": (words, 0.5, np.asarray, "float64"),
+    "words, 0.5, CSR": (words, 0.5, sparse.csr_array, "float64"),
 }
 
 

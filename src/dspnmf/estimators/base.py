@@ -194,7 +194,7 @@ class Factorization(
             keeper.refuse(self, "cells of X are missing, and their estimates would not be in it")
         if not update.resumable:
             keeper.refuse(self, "the state of its rule would not be in it")
-        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update.memory, y, *given)
+        keeper.identify(self, self._solver_for(problem), problem.rows, problem.objective, update, y, *given)
         root = self._init_callback_context(max_subtasks=int(getattr(reach, "descents", getattr(self, "n_init", 1))))
         root.call_on_fit_task_begin(estimator=self, X=X)
         with team(), keeper.interrupts_saved():

@@ -18,8 +18,9 @@ import os
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from dspnmf.backends.row_model import GROUP, RandomCodes
 from dspnmf.backends.small_arrays import Small
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
+from dspnmf.solvers.loop import Update
 
 _SAME_SUMS = {4: 2e-6, 8: 1e-12}  # weighted sums of the same rows differ by rounding, by the bytes of X's numbers
 _PATIENCE = 1.5  # seconds that Ctrl-C waits for the end of an iteration
@@ -91,22 +93,22 @@ class Checkpoint:
         self._interrupt = Deferred()
         self._identity: dict[str, Any] = {}
         self._fingerprint: Array = np.empty((0, 0))
-        self._memory: Mapping[str, float] = {}
+        self._update = Update()
         self._objective = Objective({}, {})
 
     def identify(
-        self, estimator: Any, solver: str, rows: Rows, objective: Objective, memory: Mapping[str, float], *given: Any
+        self, estimator: Any, solver: str, rows: Rows, objective: Objective, update: Update, *given: Any
     ) -> None:
         """Say which fit this is: method, parameters, data, and what else was given (y, W, H).
 
         `solver` is the one that runs: "auto" depends on the backend, and no solver can resume from another's memory
-        (`memory`: that of this one).
+        (`update`: a new one of this kind).
         """
         if self.path is None:
             return
         from dspnmf import __version__
 
-        self._memory, self._objective = memory, objective
+        self._update, self._objective = update, objective
         parameters = {name: _shown(value) for name, value in estimator.get_params(deep=False).items()}
         self._identity = {
             "method": type(estimator).__name__,
@@ -133,7 +135,7 @@ class Checkpoint:
         """Put the rows where the file says, if there is one; None: begin at the beginning."""
         if self.path is None:
             return None
-        self._fingerprint = _fingerprint(rows)
+        self._fingerprint = _fingerprint(rows, self._update, self._objective)
         if not self.path.exists():
             return None
         try:
@@ -168,7 +170,7 @@ class Checkpoint:
             "operators": about["operators"] == (len(self._fingerprint) - m) // k,
             "others": about["others"] == max(start - 1, 0),
             "converged": FLAG.test(about["converged"]),
-            "memory": memory.keys() == self._memory.keys() and all(map(number(0).test, memory.values())),
+            "memory": memory.keys() == self._update.memory.keys() and all(map(number(0).test, memory.values())),
             "generator": kind == "MT19937" and not any(generator_faults("", position)),
         }
         if unsound := [name for name, holds in sound.items() if not holds]:
@@ -187,13 +189,13 @@ class Checkpoint:
                 raise ValueError(f"a history of {len(history)} values, but max_iter={iterations}")
             others = [archive.array(f"other{j}", (m, k), np.float64) for j in range(about["others"] if name else 0)]
             rows.begin(codes)
-            now_P, now_Q, now_L = rows.sums()
-            for there, here in zip((P, Q, *L), (now_P, now_Q, *now_L), strict=True):
-                if not np.allclose(there, now := rows.small.host(here), 0, ROUNDED_SUMS * np.abs(now).max()):
-                    raise ValueError("its sums are not those of its codes")
-            adopt = rows.small.adopt
-            state = State(adopt(Vt), adopt(P), adopt(Q), tuple(map(adopt, L)), before=adopt(before))
             with np.errstate(all="ignore"):
+                _, now = self._update.begin(rows, self._objective, Vt)
+                for there, here in zip((P, Q, *L), (now.P, now.Q, *now.L), strict=True):
+                    if not np.allclose(there, made := rows.small.host(here), 0, ROUNDED_SUMS * np.abs(made).max()):
+                        raise ValueError("its sums are not those of its codes")
+                adopt = rows.small.adopt
+                state = replace(now.with_sums(adopt(P), adopt(Q), tuple(map(adopt, L))), before=adopt(before))
                 (value,) = rows.small.fetch([self._objective.value(state)])
             size = abs(history[-1]) + sum(weight * term.norm2 for weight, term in self._objective.weighted())
             if not abs(value - history[-1]) <= ROUNDED_SUMS * size:
@@ -340,12 +342,11 @@ def _shown(value: Any) -> Any:
     return f"{array.shape} {array.dtype} {hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]}"
 
 
-def _fingerprint(rows: Rows) -> Array:
-    """By which to know the rows again, and their order: X'W, and W'LW for every operator, for random weights W >= 0."""
+def _fingerprint(rows: Rows, update: Update, objective: Objective) -> Array:
+    """By which to know the rows again, and their order: sums over them with random weights >= 0 as codes."""
     weights = RandomCodes(0, 1.0, rows.k, rows.dtype)
     rows.begin(rows.draw(weights))
-    P, _, L = rows.sums()
-    return np.vstack([rows.small.host(part) for part in (P, *L)])
+    return np.vstack([rows.small.host(part) for part in update.imprint(rows, objective)])
 
 
 def _same_rows(then: Array, now: Array, rounding: float) -> bool:

@@ -10,6 +10,7 @@ An iteration,
 3. keeps both if the objective is lower. Otherwise the codes go back, and the components take the plain rule, which is
    guaranteed not to raise it.
 
+With 0 < beta < 1 the first iteration begins with moves by another divergence (`DivergenceDescent._eased`).
 A structure term is bounded in the codes as in `dspnmf.solvers.multiplicative`; the components do not see it.
 """
 
@@ -25,13 +26,16 @@ from dspnmf._typing import Codes, SmallArray
 from dspnmf.backends.protocol import DivergenceRows, Rows
 from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
 from dspnmf.objective.divergence import Divergence
-from dspnmf.objective.objective import Objective
+from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.solvers.loop import Update
 
 _RELAXED = 14  # eighths: power of the rule's factor; below 2 it still leads to the same components
 _MOMENTUM = 0.95, 1.1, 0.5  # at most; times this after a success, and after a failure
 _FIRST = 4  # moves of the first iteration: a start is far from everything
+_EASY, _EASED = 1.5, 8  # the divergence that a descent with 0 < beta < 1 begins with, and how many moves it makes;
+_FEWER = 80  # and this for every unit that beta is below 1, so that losses near Kullback-Leibler's are like it
+_ALIVE = 1e-6  # of the mean of a component: what is left of it after these moves, or no rule could raise it
 _FACTOR = 1e-3, 1e3  # of an extrapolated move, at least and at most
 _ROOT = 1e-9, 1e30  # of a factor, at least and at most
 _NEWTON = 6  # steps to a root
@@ -44,7 +48,6 @@ class DivergenceDescent(Update):
 
     sweeps: int = 1
     momentum: float = 0.3
-    resumable = False
 
     def begin(self, rows: Rows, objective: Objective, Vt: SmallArray) -> tuple[float, State]:
         """Objective and state where the codes stand and V is given."""
@@ -55,10 +58,38 @@ class DivergenceDescent(Update):
         """Advance by one iteration; the first makes several moves, and the codes come first."""
         if s.before is not None and s.divergence is not None:
             return self._moved(rows, objective, s)
-        value, s = self._looked(rows, objective, s, self.sweeps)
+        value, s = self._looked(rows, objective, self._eased(rows, objective, s), self.sweeps)
         for _ in range(_FIRST):
             value, s = self._moved(rows, objective, s)
         return value, s
+
+    def _eased(self, rows: Rows, objective: Objective, s: State) -> State:
+        """The state after moves by another divergence, if the objective is lower there; otherwise as it was.
+
+        With 0 < beta < 1 the divergence of small numbers from 0 rises steeply at first and then ever less: a component
+        that has begun to leave a zero of X will leave it for good, and a fast descent ends where it began to. With
+        beta > 1 that rise is convex, so first moves by such a divergence choose better.
+        """
+        found, beta = s.divergence, divergence_of(objective).beta
+        moves = min(_EASED, int(_FEWER * (1 - beta))) if 0 < beta < 1 else 0
+        if moves == 0 or found is None or "reconstruction" in objective.held:
+            return s
+        divergent = divergent_rows(rows)
+        easy = divergent.improve(DivergenceModel(_EASY, s.Vt), 0).value
+        before, distance, easy = rows.small.fetch([objective.value(s), found.value, easy])
+        if not (distance > 0 and easy > 0):
+            return s
+        divergent.remember()
+        eased, now = _exchanged(objective, _EASY, easy / distance), s
+        for _ in range(moves):
+            _, now = self._looked(rows, eased, now, self.sweeps)
+            now = replace(now, Vt=now.Vt * _to_eighths(plain_factor(eased, now), _RELAXED).clip(*_FACTOR))
+        alive = now.Vt.clip(min=_ALIVE * now.Vt.mean(0))
+        value, now = self._looked(rows, objective, replace(now, Vt=alive), 0)
+        if value <= before:
+            return now
+        divergent.recall()
+        return s
 
     def _moved(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """After the three steps above."""
@@ -85,6 +116,11 @@ class DivergenceDescent(Update):
     def measured(self, rows: Rows, objective: Objective, s: State) -> State:
         """The state with the sums of the codes as they are."""
         return self._looked(rows, objective, s.with_sums(*self._sums(rows, objective), ()), 0)[1]
+
+    def imprint(self, rows: Rows, objective: Objective) -> tuple[SmallArray, ...]:
+        """What pulls components that are all alike: missing cells have no part in it."""
+        _, s = self.begin(rows, objective, np.ones((rows.shape[1], rows.k)))
+        return (cast(DivergenceSums, s.divergence).pull,)
 
     @property
     def memory(self) -> dict[str, float]:
@@ -143,6 +179,17 @@ def divergence_of(objective: Objective) -> Divergence:
 def model_weight(objective: Objective) -> float:
     """The weight of the structure term, over that of the divergence."""
     return objective.weights.get("structure", 0.0) / objective.weights["reconstruction"]
+
+
+def _exchanged(objective: Objective, beta: float, ratio: float) -> Objective:
+    """The objective with another divergence, which is `ratio` times as large; all else weighs as before next to it."""
+    term, weight = divergence_of(objective), objective.weights["reconstruction"]
+    other = Divergence(
+        beta, ratio * term.size, ratio * term.codes_l1, ratio * term.codes_l2, ratio * term.components_l1,
+        ratio * term.components_l2,
+    )  # fmt: skip
+    terms: dict[str, Term] = {**objective.terms, "reconstruction": other}
+    return replace(objective, terms=terms, weights={**objective.weights, "reconstruction": weight / ratio})
 
 
 def model_of(objective: Objective, s: State) -> DivergenceModel:

@@ -58,6 +58,11 @@ class Update:
     def renewed(self) -> None:
         """The sums were recomputed by someone else."""
 
+    def imprint(self, rows: Rows, objective: Objective) -> tuple[SmallArray, ...]:
+        """Sums over the rows by which to know X again, for the codes there are: X'U, and U'LU for every operator."""
+        P, _, L = rows.sums()
+        return P, *L
+
     @property
     def memory(self) -> dict[str, float]:
         """What one iteration leaves to the next in addition to codes and state."""
