@@ -70,7 +70,7 @@ default="gram"
         nearest neighbours (`dspnmf.graphs.knn`, `dspnmf.graphs.self_tuned`), or a symmetric sparse matrix of your own.
         `transform` is defined for the first four ("self-tuned" and matrices say nothing about new rows).
     n_neighbors : int or "auto", default="auto"
-        Neighbours of "diffused" ("auto": the whole part of log2 of the number of rows) and "knn" ("auto": 5).
+        Neighbours of "diffused" ("auto": 6 for 100 rows, 5 more for every ten times as many) and "knn" ("auto": 5).
     diffusion_steps : int, default=128
         Steps of "diffused": how far rows are averaged.
     mutual : bool, default=True
