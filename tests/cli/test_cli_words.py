@@ -321,6 +321,21 @@ def test_searches_and_consensus_say_how_long(table: Path, tmp_path: Path, monkey
     assert [round(one.share, 9) for one in shown] == [1.0, 1.0]
 
 
+def test_runs_compare_ranks(table: Path, tmp_path: Path) -> None:
+    """`--ranks` compares ranks, of which `--rank` or `--set` says which is fitted; without `--runs` it is refused."""
+    words = ("fit", table, "--method", "NMF", *QUICK, "--runs", 4, "--ranks", "2,3")
+    said = run(*words, "--rank", 3, "--out", tmp_path / "three").output
+    assert "ConsensusNMF of rank 3" in said
+    assert "Stability of the ranks: 2: " in said
+    facts = json.loads((tmp_path / "three" / "metrics.json").read_text("utf-8"))
+    assert facts["agreement"]["ranks"]["n_components"] == [2, 3]
+    assert "ConsensusNMF of rank 2" in run(*words, "--set", "n_components=2", "--out", tmp_path / "two").output
+    assert "ConsensusNMF of rank " in run(*words, "--out", tmp_path / "chosen").output
+    refused = run("fit", table, "--ranks", "2,3", "--out", tmp_path / "none", status=1).stderr
+    assert "--runs 100" in refused
+    assert "'2,x' is not a list of whole numbers" in run(*words[:-1], "2,x", "--out", tmp_path / "x", status=1).stderr
+
+
 def test_a_bar_in_a_terminal(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a terminal there is one bar that is full in the end."""
     bar = progress.ProgressInTerminal()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from sklearn.base import BaseEstimator
 
 from dspnmf._option_words import option
 from dspnmf.cli import shared_options as shared
@@ -50,7 +49,7 @@ Examples:
   dspnmf report wine --data moved/wine.csv --out wine.html
 """
 _OPTIONS = (
-    {"n_components": "--rank", "random_state": "--seed", "y": "--label"}
+    {"n_components": "--rank", "ranks": "--ranks", "random_state": "--seed", "y": "--label"}
     | {
         name: f"--{name.replace('_', '-')}"
         for name in ("alpha", "missing", "label_weight", "scale", "exclude", "force")
@@ -113,6 +112,14 @@ def fit(
             min=2, help="Number of random starts; the result is what they agree on.", show_default="one start"
         ),
     ] = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option(
+            help="Ranks that the runs compare, separated by commas; unless --rank says which, the largest is fitted "
+            "whose runs agree nearly best.",
+            show_default=False,
+        ),
+    ] = None,
     codes: Annotated[Literal["csv", "parquet"], typer.Option(help="Format of the codes.")] = "csv",
     force: shared.Force = False,
     as_json: shared.Json = False,
@@ -133,6 +140,11 @@ def fit(
         debug=debug, as_json=as_json, options=_OPTIONS, other_option="--set {}=VALUE", interrupted=interrupted
     ):
         check_folder(out, FIT_FILES, force=force)
+        compared = None if ranks is None else shared.numbers(ranks, "--ranks")
+        if compared is not None and runs is None:
+            raise ValueError(
+                "--ranks compares ranks by what many runs agree on: say how many with --runs 100, or use dspnmf select."
+            )
         label = read_options.get("label", "")
         given = {
             "n_components": rank,
@@ -153,7 +165,7 @@ def fit(
                 f"{name} with label_weight={weight:g} needs labels: name their column with {option('label')}"
                 f"{without * (name == 'GDNMF')}."
             )
-        own = missing is not None or any(text.partition("=")[0].strip() == "missing" for text in set_ or ())
+        own = missing is not None or _is_set("missing", set_)
         masked = 0 if own else mask_missing(table, model)
         if not as_json:
             say(described(data, table))
@@ -170,31 +182,39 @@ def fit(
                 checkpoint=checkpoint,
                 announce=None if as_json else lambda line: say([line], err=True),
                 runs=runs,
+                ranks=compared,
+                rank=model.n_components if rank is not None or _is_set("n_components", set_) else None,
             )
             settings = {"data": str(data.absolute()), "scale": result.scale, "label": label, "read": read_options}
-            settings |= _agreement(result.pipeline[-1], runs)
             write_fit(result, folder, {**settings, **assumptions(table, result.why), "baseline": baseline}, codes)
     if as_json:
         typer.echo((out / "metrics.json").read_text(encoding="utf-8").rstrip())
     else:
         say([scaling(result.scale, result.why)])
-        _print_summary(result.facts, _agreement(result.pipeline[-1], runs))
+        _print_summary(result.facts)
         typer.echo(f"Report: {out / 'report.html'}")
 
 
-def _agreement(model: BaseEstimator, runs: int | None) -> dict[str, Any]:
-    """The number of runs, and how well they found each component."""
-    if runs is None:
-        return {}
-    return {"runs": runs, "stability": ", ".join(f"{score:.3f}" for score in model.stability_)}
+def _is_set(name: str, texts: list[str] | None) -> bool:
+    """Whether a parameter is given as name=value."""
+    return any(text.partition("=")[0].strip() == name for text in texts or ())
 
 
-def _print_summary(facts: dict[str, Any], agreement: dict[str, Any]) -> None:
+def _print_agreement(agreement: dict[str, Any]) -> None:
+    """Print how well the runs found each component, and the stability of the ranks."""
+    typer.echo(f"Stability of the components: {', '.join(f'{score:.3f}' for score in agreement['stability'])}")
+    if (ranks := agreement["ranks"]) is not None:
+        pairs = zip(ranks["n_components"], ranks["stability"], strict=True)
+        typer.echo(f"Stability of the ranks: {', '.join(f'{rank}: {score:.3f}' for rank, score in pairs)}")
+
+
+def _print_summary(facts: dict[str, Any]) -> None:
     """Print the size of the fit, whether it converged, and its errors with those of the baseline."""
     n, m = facts["shape"]
     title = f"{facts['method']} of rank {facts['rank']}: {n} sample{'s' * (n != 1)} x {m} feature{'s' * (m != 1)}"
-    if agreement:
-        typer.echo(f"{title}, {agreement['runs']} runs\nStability of the components: {agreement['stability']}")
+    if (agreement := facts["agreement"]) is not None:
+        typer.echo(f"{title}, {agreement['runs']} runs")
+        _print_agreement(agreement)
     else:
         how = "converged" if facts["converged"] else "stopped before it converged (raise --set max_iter=N)"
         typer.echo(f"{title}, {facts['iterations']} iterations\nThe fit {how}.")

@@ -71,7 +71,7 @@ def select(
         parameters = {"alphas": alphas, "cv": folds, "rule": rule, "random_state": seed, "n_jobs": jobs or cpu_count()}
         with output_folder(out, SELECTION_FILES) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            parameters["n_components"] = _numbers(ranks)
+            parameters["n_components"] = ranks if ranks == "auto" else shared.numbers(ranks, "--ranks")
             cv, chosen_scale, why = select_table(table, parameters, scale, callbacks=progress_shown(quiet=as_json))
             settings = {"data": str(data.absolute()), "label": read_options.get("label", ""), "read": read_options}
             settings |= assumptions(table, why)
@@ -82,13 +82,3 @@ def select(
     say([scaling(choice["scale"], why), f"Rank {choice['n_components']}, alpha {choice['alpha']:.4g}"])
     typer.echo(f"To fit it: {fit_command(str(data), read_options, choice)} --out DIR")
     typer.echo(f"Page: {out / 'selection.html'}")
-
-
-def _numbers(text: str) -> tuple[int, ...] | str:
-    """Whole numbers from a list with commas; "auto" as it is."""
-    if text == "auto":
-        return text
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise ValueError(f"--ranks {text!r} is not a list of whole numbers: write for example 2,3,5.") from None

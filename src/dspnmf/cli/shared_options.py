@@ -111,6 +111,14 @@ def _read_options(
     return {name: value for name, value in options.items() if value is not None}
 
 
+def numbers(text: str, option: str) -> tuple[int, ...]:
+    """Whole numbers from a list with commas, the value of an option."""
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise ValueError(f"{option} {text!r} is not a list of whole numbers: write for example 2,3,5.") from None
+
+
 def reads_file(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of `dspnmf.io.read`; it gets those that were given as `read_options`."""
     signature = inspect.signature(function, eval_str=True)

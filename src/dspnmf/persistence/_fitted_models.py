@@ -123,6 +123,8 @@ def _attribute_faults(model: BaseEstimator) -> Iterator[str]:
         isinstance(inner, ComponentFactorization) and np.shape(inner.components_) == (k, m)
     ):
         yield f"estimator_ is not a fitted estimator with {k} components of {m} features"
+    if isinstance(model, ConsensusNMF):
+        yield from _consensus_faults(held, k)
     if isinstance(model, ComponentFactorization):
         if isinstance(state, TransformState):
             yield from _state_faults(state, k, m, model if ours else None)
@@ -154,6 +156,32 @@ def _array_attribute_faults(held: Mapping[str, Any], k: int, m: int, *, signed: 
     config = held.get("_sklearn_output_config", {})
     if not (isinstance(config, dict) and all(isinstance(value, str | None) for value in config.values())):
         yield f"_sklearn_output_config is {config!r}"
+
+
+def _consensus_faults(held: Mapping[str, Any], k: int) -> Iterator[str]:
+    """What is wrong with what a consensus of k components says of its runs: it is only reported, and of any value."""
+    for name, kind in {"density_": "f", "groups_": "i"}.items():
+        value = held.get(name)
+        if not (isinstance(value, np.ndarray) and value.dtype.kind == kind and value.size and value.shape[1:] == (k,)):
+            yield f"{name} is not an array of numbers with a row for each run and {k} columns"
+    shares, ranks = held.get("share_of_runs_"), held.get("ranks_results_")
+    if not (isinstance(shares, np.ndarray) and shares.dtype.kind == "f" and shares.shape == (k,)):
+        yield f"share_of_runs_ is not an array of {k} numbers"
+    if not isinstance(held.get("stability_"), np.ndarray):
+        yield "stability_ is missing"
+    if not isinstance(held.get("silhouette_"), Real):
+        yield f"silhouette_ is {held.get('silhouette_')!r}, but must be a number"
+    if ranks is not None and not _are_columns(ranks, ("n_components", "stability", "error")):
+        yield "ranks_results_ is not a table of numbers"
+
+
+def _are_columns(table: object, names: tuple[str, ...]) -> bool:
+    """Whether these are arrays of numbers of one length and dimension by name, those named among them."""
+    if not (isinstance(table, dict) and set(names) <= set(table)):
+        return False
+    columns = list(table.values())
+    plain = all(isinstance(one, np.ndarray) and one.dtype.kind in "fi" and one.ndim == 1 for one in columns)
+    return plain and len({len(one) for one in columns}) == 1
 
 
 def _state_faults(state: TransformState, k: int, m: int, model: ComponentFactorization | None) -> Iterator[str]:

@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from dspnmf import metrics
 from dspnmf.estimators import NMF
 from dspnmf.io import Table
+from dspnmf.report.fit_agreement import agreement_facts
 
 NEIGHBOURS = 10
 _BLOCK = 2**22  # numbers of X at once
@@ -258,8 +259,10 @@ def fit_facts(
         ``reconstruction_error`` and ``structure_error`` (shares of norms: explained is 1 less their square),
         ``trustworthiness``, ``neighbour_recall``, ``component_correlation``, ``component_sparseness`` (see
         `dspnmf.metrics`); ``component_shares``, what each component explains of the squares of X;
-        ``neighbours`` they were asked for, ``rows_for_neighbours`` and ``rows_for_structure`` that were measured; and
-        ``baseline``, the same of plain NMF, or None. What a method does not have is None.
+        ``neighbours`` they were asked for, ``rows_for_neighbours`` and ``rows_for_structure`` that were measured;
+        ``agreement`` of the runs of a `ConsensusNMF` (``runs``, ``kept``, ``silhouette``, ``stability`` and
+        ``share_of_runs`` of each component, ``ranks``); and ``baseline``, the same of plain NMF, or None. What a method
+        does not have is None.
 
     Examples
     --------
@@ -288,6 +291,7 @@ def measured(inputs: FitInputs) -> dict[str, Any]:
         "neighbours": _neighbours(n_rows),
         "rows_for_neighbours": n_rows,
         "rows_for_structure": len(inputs.structure_rows),
+        "agreement": agreement_facts(inputs.fit.model),
         "baseline": None if inputs.baseline is None else _measured_fit(inputs, inputs.baseline),
     }
 
@@ -379,8 +383,12 @@ def products(inputs: FitInputs, fit: Fit) -> tuple[FloatArray, FloatArray]:
     return np.concatenate(found), unit * codes
 
 
-def _as_json(value: object) -> bool | int | float | str | None:
+def _as_json(value: object) -> bool | int | float | str | list[Any] | None:
     """A parameter as JSON can hold it."""
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    if isinstance(value, BaseEstimator):
+        return " ".join(repr(value).split())
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -19,6 +19,7 @@ from dspnmf._atomic_files import write_text
 from dspnmf.io import Table
 from dspnmf.report import fit_components as components
 from dspnmf.report import fit_figures
+from dspnmf.report.fit_agreement import agreement
 from dspnmf.report.fit_measurements import Baseline, FitInputs, RandomState, fit_inputs, measured
 from dspnmf.report.formatting import MISSING, TableCell, amount, capital, counted, percent, share
 from dspnmf.report.page import Assets, render, require
@@ -146,6 +147,7 @@ def _content(inputs: FitInputs, facts: dict[str, Any], title: str | None, settin
         "settings": [*settings.items(), *_settings(inputs, facts, settings)],
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "convergence": fit_figures.convergence(inputs),
+        "agreement": agreement(inputs.fit.model),
         "kind": kind,
         "left_out": components.left_out(inputs),
         "order": "" if inputs.shares is None else components.ORDER,
@@ -197,7 +199,8 @@ def _measures(facts: FitFacts) -> list[Measure]:
         best = share((max if sign > 0 else min)(known)) if sign and len(set(filter(None, texts))) > 1 else None
         cells = tuple(TableCell(text, text, text == best) if text else TableCell() for text in texts)
         rows.append(Measure(name, " ".join(filter(None, (f"{capital(about)}.", _BETTER[sign]))), cells))
-    rows.append(Measure("Iterations", "", (), tuple(_iterations(one) for one in both)))
+    if any(one["iterations"] is not None for one in both):
+        rows.append(Measure("Iterations", "", (), tuple(_iterations(one) for one in both)))
     return rows
 
 
@@ -240,7 +243,9 @@ def _settings(inputs: FitInputs, facts: FitFacts, given: Mapping[str, str]) -> l
     labels = inputs.table.labels
     objective = ""
     if facts["objective"] is not None:
-        objective = f"{amount(facts['objective'])} after {' iterations, '.join(_iterations(facts))}"
+        objective = amount(facts["objective"])
+        if facts["iterations"] is not None:
+            objective += f" after {' iterations, '.join(_iterations(facts))}"
     found = [
         (
             "Shape" if "Data" in given else "Data",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -105,13 +105,16 @@ def fit_table(
     checkpoint: Path | None = None,
     announce: Callable[[str], None] | None = None,
     runs: int | None = None,
+    ranks: Sequence[int] | None = None,
+    rank: int | None = None,
 ) -> FitResult:
     """Scale and factorize a table, and fit plain NMF as a baseline if `baseline`.
 
     Labels are handed to models that learn from them, and only shown otherwise. With a `checkpoint` a fit that was
     killed goes on when it is called again; the baseline is then fitted first, as the file is removed when the fit is
     done. `announce` is called with a line before a baseline that takes long. With `runs`, that many random starts are
-    made, and their consensus is the model (`ConsensusNMF`).
+    made, and their consensus is the model (`ConsensusNMF`); with `ranks` at each of them, of which `rank` is fitted, or
+    one that is chosen.
     """
     if runs is not None and checkpoint is not None:
         raise ValueError("A consensus of several runs keeps no checkpoint: leave one of the two out.")
@@ -121,7 +124,7 @@ def fit_table(
     step = fitted_scaler(scale, table)
     here = scaled(table, step)
     if runs is not None:
-        model = ConsensusNMF(model, n_runs=runs, random_state=model.random_state)
+        model = ConsensusNMF(model, n_components=rank, n_runs=runs, ranks=ranks, random_state=model.random_state)
     plain: Baseline = False
     if baseline and checkpoint is not None:
         plain = fit_baseline(model, here)

@@ -78,11 +78,7 @@ def write_fit(result: FitResult, folder: Path, settings: Mapping[str, Any], form
 
 def _shown(settings: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
     """Settings as the page shows them."""
-    shown = {
-        name.capitalize(): str(settings[name])
-        for name in ("data", "scale", "label", "runs", "stability")
-        if settings.get(name)
-    }
+    shown = {name.capitalize(): str(settings[name]) for name in ("data", "scale", "label") if settings.get(name)}
     return shown | ({} if seconds is None else {"Time": f"{seconds:.2f} s"})
 
 
