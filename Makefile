@@ -46,8 +46,8 @@ test: check  ## every check but the slow studies
 test-all: check  ## with the slow studies
 	$(PYTEST)
 
-bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README.md
-	$(BIN)/python benchmarks/_run.py
+bench: $(VENV)/.installed  ## every benchmark, as tables, into benchmarks/README.md; FULL=1: at full size
+	$(BIN)/python benchmarks/_run.py $(if $(FULL),--full)
 
 clean:
 	rm -rf $(VENV) out build dist docs/gallery docs/api/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

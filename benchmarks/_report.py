@@ -27,6 +27,11 @@ def median_time(function: Callable[[], object], repeats: int = 9) -> float:
     return statistics.median(times)
 
 
+def full() -> bool:
+    """Whether sizes that take minutes are wanted: `make bench FULL=1`."""
+    return bool(os.environ.get("DSPNMF_BENCHMARKS_FULL"))
+
+
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a Markdown table."""
     print(f"\n## {title}\n")

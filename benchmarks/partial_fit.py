@@ -3,8 +3,8 @@
 A float32 .npy of 100 features, ten components and noise, k = 10, batches of a hundredth of the rows. The baselines
 are ``fit`` with all of X in memory, and scikit-learn's ``MiniBatchNMF.partial_fit`` on the same batches. Every run is a
 process of its own; the objective is evaluated with the codes the model gives to all rows. "natural" is the alpha at
-which both terms are of one size, ``||X||^2 / ||XX'||^2``. Run as ``python partial_fit.py 1000000`` for a million rows;
-200,000 without an argument. Files go to the folder TMPDIR names.
+which both terms are of one size, ``||X||^2 / ||XX'||^2``. A full run has a million rows, others 200,000; an argument
+says how many. Files go to the folder TMPDIR names.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def apart(path: Path, name: str, alpha: float, way: str) -> dict[str, float]:
     return result
 
 
-def against_fit(path: Path, natural: float) -> None:
+def against_fit(path: Path, n: int, natural: float) -> None:
     """One pass against the fit, and against scikit-learn's."""
     rows, plain = [], {}
     for title, name, alpha in (
@@ -148,12 +148,13 @@ def against_fit(path: Path, natural: float) -> None:
         "of times",
         "of memory",
     )
-    _report.table("One pass of batches against the fit", header, rows)
+    shape = f"{n:,} x {M}, float32, k = {K}"
+    _report.table(f"partial_fit: one pass of batches of {n // 100:,} over {shape}, against the fit", header, rows)
     theirs = apart(path, "NMF", 0.0, "MiniBatchNMF")
     numbers = [f"{r['value']:.6g}, {r['seconds']:.1f} s" for r in (theirs, plain)]
     ratios = [f"{plain[what] / theirs[what]:.4g}" for what in ("value", "seconds")]
     header = ("MiniBatchNMF: ||X - UV||^2, time", "dspnmf NMF", "ratio of errors", "of times")
-    _report.table("Plain NMF, one pass over the same batches", header, [(*numbers, *ratios)])
+    _report.table("partial_fit: plain NMF, one pass over the same batches", header, [(*numbers, *ratios)])
 
 
 def orders(n: int) -> None:
@@ -178,18 +179,17 @@ def orders(n: int) -> None:
         peers.append(sorted(least_squares(Y, m.components_) / float(found[0][1]) for m in passes))
     found.append(("MiniBatchNMF", found[0][1], *(", ".join(f"{v:.3g}" for v in r) for r in peers)))
     header = ("method", "fit", "one pass, mixed rows (ratios, three seeds)", "rows sorted by cluster")
-    _report.table(f"Order: {n:,} x {M}, {CLUSTERS} clusters, k = {K}, 100 batches", header, found)
+    _report.table(f"partial_fit, order of rows: {n:,} x {M}, {CLUSTERS} clusters, k = {K}, 100 batches", header, found)
 
 
 def main() -> None:
     """Print the tables."""
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000 if _report.full() else 200_000
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         make(path, n)
-        print(f"{n:,} x {M}, float32, k = {K}, batches of {n // 100:,}")
-        against_fit(path, natural_alpha(np.load(path)))
+        against_fit(path, n, natural_alpha(np.load(path)))
     orders(20_000)
     _report.versions()
 

@@ -2,11 +2,13 @@
 
 A float32 .npy of 512 features, k = 20, twenty components and noise. The baselines are one bare read of the same file,
 an iteration over as many rows in memory, and one pass of scikit-learn's ``MiniBatchNMF.partial_fit`` over the same
-file. Run as ``python streaming.py 8`` for 8 GB; 1.5 GB without an argument. Files go to the folder TMPDIR names.
+file. A full run takes 8 GB, others 1.5 GB; an argument says how many. Files go to the folder TMPDIR names, which must
+have room for them.
 """
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import subprocess
 import sys
@@ -137,9 +139,12 @@ def until(X: np.ndarray, sample: np.ndarray, target: float) -> tuple[float, int,
 
 def main() -> None:
     """Print the tables."""
-    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 1.5
+    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 8.0 if _report.full() else 1.5
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
+        room = shutil.disk_usage(folder).free
+        if room < 1.5e9 * gigabytes:
+            sys.exit(f"{folder} has room for {room / 1e9:.1f} GB, too little for {gigabytes:g} GB of X and its codes.")
         path = Path(folder) / "x.npy"
         make(path, gigabytes)
         X = np.load(path, mmap_mode="r")

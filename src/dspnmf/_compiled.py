@@ -22,7 +22,8 @@ with interrupts_postponed():  # numba registers its parts once: half of them wou
     from numba.core import config
     from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
     from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.registry import CPUDispatcher
+    from numba.core.registry import CPUDispatcher, cpu_target
+    from numba.core.runtime.nrt import rtsys
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -80,9 +81,8 @@ class CompiledFunction(CPUDispatcher):
     def _compile_for_args(self, *args: object, **kws: object) -> object:
         """Compile for arguments of new types, in the thread that can be interrupted."""
         compile_after_caller()
-        with interrupts_postponed(), global_compiler_lock:  # the registries again, read into the compiler
-            self.typingctx.refresh()
-            self.targetctx.refresh()
+        if isinstance(self._cache, NullCache):
+            _read_registries()
         with interrupts_kept(), _without_collections():
             return super()._compile_for_args(*args, **kws)  # type: ignore[misc]  # numba has types in part
 
@@ -95,6 +95,13 @@ class CompiledFunction(CPUDispatcher):
 
 
 _call = CPUDispatcher.__call__
+
+
+def _read_registries() -> None:
+    """Read into the compiler what it must know of Python and NumPy: code that is only loaded does without."""
+    with interrupts_postponed(), global_compiler_lock:
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
 
 
 @contextmanager
@@ -132,15 +139,21 @@ class SafeCache(FunctionCache):
         self._cache_file = CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: object, target_context: object) -> object:
-        """The compiled code, or None where there is none that can be used."""
+        """The compiled code, or None where there is none that can be used: then the compiler is prepared."""
+        found = None
+        with interrupts_postponed():
+            rtsys.initialize(target_context)  # what all compiled code calls
         try:
-            return super().load_overload(sig, target_context)
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(sig, target_context)
         except Exception as error:  # unpickling garbage raises anything
             if is_interrupt(error):
                 raise
             with suppress(OSError):
                 self.flush()
-            return None
+        if found is None:
+            _read_registries()
+        return found
 
     def save_overload(self, sig: object, data: object) -> None:
         """Keep compiled code, if that is possible."""

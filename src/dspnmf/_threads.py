@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -100,21 +101,29 @@ def spread(task: Callable[[int, int], Result], n: int, operations: float, block:
     return _added_up(task, [min(n, block * (blocks * piece // pieces)) for piece in range(pieces)] + [n], each)
 
 
-def dealt(task: Callable[[int, int], list[Result]], n: int) -> list[Result]:
-    """What ``task(lo, hi)`` returns for parts of ``range(n)``, one part a thread, in their order.
+def dealt(task: Callable[[int], Result], n: int) -> list[Result]:
+    """What ``task(item)`` returns for every item of ``range(n)``, in their order.
 
-    Every part is done on its thread alone. Where there are too few items for all threads, there is one part, and these
-    may take part in it.
+    Every item is done on one thread alone, by the first that is free. Where there are too few items for all threads,
+    one is done after the other, and the threads may take part in each.
     """
     threads = _allowed()
     if threads == 1 or n < _WORTH_THEIR_THREADS * threads:
-        return task(0, n)
+        return [task(item) for item in range(n)]
+    waiting, results = deque(range(n)), dict[int, Result]()
 
-    def part(lo: int, hi: int) -> list[Result]:
+    def work(lo: int, hi: int) -> None:
         with alone():
-            return task(lo, hi)
+            while waiting:
+                _check_going(getattr(_here, "caller", None))
+                try:
+                    item = waiting.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                results[item] = task(item)
 
-    return _added_up(part, [n * thread // threads for thread in range(threads + 1)], 1)
+    _added_up(work, list(range(threads + 1)), 1)
+    return [results[item] for item in range(n)]
 
 
 def _allowed() -> int:

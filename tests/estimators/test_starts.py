@@ -166,25 +166,23 @@ def test_a_callback_stops_its_start() -> None:
     assert [Stop.tasks.count(start) for start in range(3)] == [4, 1, 4]
 
 
-def test_dealt_parts_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every thread has its part, works on it alone, and errors are those of the part that failed."""
+def test_dealt_items_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every item is done on one thread alone, and errors are those of the item that failed."""
     monkeypatch.setattr(_threads, "_WORTH_THEIR_THREADS", 1)
     with team():
         monkeypatch.setitem(_threads._state, "threads", 3)
-        assert dealt(lambda lo, hi: [(lo, hi)], 7) == [(0, 2), (2, 4), (4, 7)]
-        assert (
-            dealt(lambda lo, hi: [spread(lambda a, b: [b - a], 9, 3e9)] * (hi - lo), 3)
-            == [[1, 1, 1, 1, 1, 1, 1, 2]] * 3
-        )
+        assert dealt(lambda item: item * item, 7) == [item * item for item in range(7)]
+        alone = dealt(lambda item: spread(lambda lo, hi: [hi - lo], 9, 3e9), 3)
+        assert alone == [[1, 1, 1, 1, 1, 1, 1, 2]] * 3  # pieces of one thread
 
-        def fail(lo: int, hi: int) -> list[int]:
-            if lo == 4:
-                raise ValueError("of this part")
-            while lo:
-                spread(lambda a, b: [a], 9, 3e9)  # goes on until it is told to stop
-            return [lo]
+        def fail(item: int) -> int:
+            if item == 4:
+                raise ValueError("of this item")
+            while item == 5:
+                spread(lambda lo, hi: [hi], 9, 3e9)  # goes on until it is told to stop
+            return item
 
-        with pytest.raises(ValueError, match="of this part"):
+        with pytest.raises(ValueError, match="of this item"):
             dealt(fail, 7)
         with pytest.raises(CancelledError):
             _threads._check_going((_threads.threading.Event(), _set_event()))

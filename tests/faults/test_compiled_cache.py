@@ -65,6 +65,18 @@ def test_the_cache_is_used(make: Callable[[], Any]) -> None:
     assert (loaded(first), loaded(second)) == (False, True)
 
 
+def test_loading_takes_no_compiler(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the compiler must know of Python and NumPy is read when code is compiled, not when it is loaded."""
+    assert make()(3) == 8
+    reads: list[int] = []
+    monkeypatch.setattr(module, "_read_registries", lambda: reads.append(1))
+    again = make()
+    assert again(3) == 8
+    assert not reads
+    assert again(3.0) == 8.0
+    assert reads
+
+
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "cut": lambda content: content[: len(content) // 2],

@@ -34,6 +34,7 @@ from dspnmf.backends.small_arrays import HOST, Small
 
 Arrays = Sequence[Any]  # each has a row for every row of X, or is None
 _BLOCK_BYTES = 2**19  # a block of X that stays in a core's second-level cache
+_BLOCK_ROWS = 32, 128  # of a block; twice as many at most where several starts share it
 TRIANGLE = 2048  # features up to which a triangular factor is worth its m^2 numbers
 _TRIANGLE_OPERATIONS = 2.0**32  # of factorizing one block of rows
 _RESIDUAL = 2**20  # entries of X whose residuals are formed at once
@@ -80,7 +81,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         self._start = 0  # which
         self._operators = Operators(operators, X.dtype)
         wide = 1 if sparse.issparse(X) else self.shape[1]
-        self._block = int(np.clip(_BLOCK_BYTES // (wide * self.dtype.itemsize), 32, 128))
+        self._cached_rows = _BLOCK_BYTES // (wide * self.dtype.itemsize)
+        self._block = int(np.clip(self._cached_rows, *_BLOCK_ROWS))
         stored = X.nnz if sparse.issparse(X) else X.size
         self.product_cost = 2.0 * stored * self.k  # operations of one product of X with k columns
         self.sweep_cost = 2.0 * self.shape[0] * self.k**2  # and of one sweep over the codes
@@ -97,6 +99,7 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         made = [copy(self) for _ in range(size)]
         for start, rows in enumerate(made):
             rows._common, rows._start, rows._newton = common, start, {}
+            rows._block = max(self._block, min(self._cached_rows, 2 * _BLOCK_ROWS[1]))
             rows._U, rows._D = common["U"][start], common["D"][start]
         return made
 

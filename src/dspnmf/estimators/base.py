@@ -42,7 +42,7 @@ from dspnmf.solvers.descent import Descent
 from dspnmf.solvers.hals import Hals
 from dspnmf.solvers.loop import Stopping, Update
 from dspnmf.solvers.newton_cg import NewtonCG
-from dspnmf.solvers.requests import together
+from dspnmf.solvers.requests import answered
 
 RULES = {
     "mm": multiplicative.guaranteed,
@@ -409,7 +409,7 @@ class Factorization(
             tasks = [start.context.subcontext(task_name="iteration") for start in going]
             for task in tasks:
                 task.call_on_fit_task_begin(estimator=self, X=X)
-            reached = together([start.iteration() for start in going], problem.rows.small)
+            reached = answered([start.iteration() for start in going], problem.rows.small)
             for start, task, (value, s) in zip(going, tasks, reached, strict=True):
                 start.state = s
                 start.history.append(value)

@@ -35,7 +35,7 @@ class Update:
 
     def __call__(self, rows: Rows, objective: Objective, s: State) -> tuple[float, State]:
         """Advance by one iteration; the objective there, and the state."""
-        return answered([self.requests(rows, objective, s)])[0]
+        return answered([self.requests(rows, objective, s)], rows.small)[0]
 
     def requests(self, rows: Rows, objective: Objective, s: State) -> Requests[tuple[float, State]]:
         """The same for one of several starts, which asks for its looks at X if it `shares` them."""
@@ -79,7 +79,7 @@ def iterate(rows: Rows, objective: Objective, update: Update, value: float, s: S
     """
     while True:
         yield value, s
-        ((value, s),) = answered([iteration(rows, objective, update, s)])
+        ((value, s),) = answered([iteration(rows, objective, update, s)], rows.small)
 
 
 def iteration(rows: Rows, objective: Objective, update: Update, s: State) -> Requests[tuple[float, State]]:

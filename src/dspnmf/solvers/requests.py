@@ -45,29 +45,33 @@ def repeat(
     return left
 
 
-def together(starts: Sequence[Requests[Result]], small: Small) -> list[Result]:
-    """What every start returns in the end. Where there are enough for all threads, each thread has some of them."""
-    return dealt(lambda lo, hi: answered(starts[lo:hi]), len(starts)) if small.threads else answered(starts)
+def answered(starts: Sequence[Requests[Result]], small: Small) -> list[Result]:
+    """What every start returns in the end: all go on to their next request, and those of one kind are answered at once.
 
-
-def answered(starts: Sequence[Requests[Result]]) -> list[Result]:
-    """The same in this thread: all go on to their next request, and requests of one kind are answered at once."""
+    Where there are enough starts for all threads, each goes on by itself on one of these. A look at X that several
+    starts share is split among the threads by rows.
+    """
     results: dict[int, Result] = {}
     waiting: dict[int, Request | Repetition] = {}
+    ready: list[tuple[int, Any]] = [(number, None) for number in range(len(starts))]  # with the answer it is given
 
-    def go_on(number: int, answer: Any) -> None:
+    def go_on(i: int) -> None:
+        number, answer = ready[i]
         try:
             waiting[number] = starts[number].send(answer)
         except StopIteration as end:
             results[number] = end.value
 
-    for number in range(len(starts)):
-        go_on(number, None)
-    while waiting:
-        kind = _kind(next(iter(waiting.values())))
-        same = [number for number, request in waiting.items() if _kind(request) == kind]
-        for number, answer in zip(same, _answers([waiting.pop(number) for number in same]), strict=True):
-            go_on(number, answer)
+    while ready:
+        if small.threads:
+            dealt(go_on, len(ready))
+        else:
+            for i in range(len(ready)):
+                go_on(i)
+        kind = _kind(waiting[min(waiting)]) if waiting else ""
+        same = sorted(number for number, request in waiting.items() if _kind(request) == kind)
+        answers = _answers([waiting.pop(number) for number in same]) if same else []
+        ready = list(zip(same, answers, strict=True))
     return [results[number] for number in range(len(starts))]
 
 
@@ -83,7 +87,7 @@ def _answers(requests: Sequence[Any]) -> list[Any]:
 
     def work(*given: Scalar) -> tuple[SmallArray, ...]:
         parts = (given[i * each : (i + 1) * each] for i in range(r))
-        done = answered([request.work(*part) for request, part in zip(requests, parts, strict=True)])
+        done = answered([request.work(*part) for request, part in zip(requests, parts, strict=True)], first.small)
         return tuple(array for left in done for array in left)
 
     owners, arguments = [request.owner for request in requests], [a for request in requests for a in request.arguments]
