@@ -423,7 +423,7 @@ class Factorization(
                 start.converged = bool(stop) or still
                 if start.converged or len(start.history) > self.max_iter:
                     start.context.call_on_fit_task_end(estimator=self, X=X)
-                else:
+                elif keeper.path is not None:
                     keeper.save(start.problem.rows, start.point)
             going = [start for start in going if not start.converged and len(start.history) <= self.max_iter]
         return [start.run for start in starts]
