@@ -66,9 +66,10 @@ COMPARED = {  # data of several kinds, the loss, what holds the data, and the ty
 @pytest.mark.parametrize("case", COMPARED)
 @pytest.mark.parametrize("iterations", [1, 5, 40])
 def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(case: str, iterations: int) -> None:
-    """From the same starts, as many iterations reach at most the divergence scikit-learn's reach, in the median.
+    """From the same starts, as many iterations reach at most the divergence scikit-learn's reach.
 
-    From where scikit-learn ended, never a higher one: which minimum is found, nobody can say of one start.
+    From every start after a few iterations, in the median after many: which minimum is found, nobody can say of one
+    start. From where scikit-learn ended, never a higher one.
     """
     made, loss, held, dtype = COMPARED[case]
     slack, ours, theirs = 1e-4 if dtype == "float32" else 1e-9, [], []  # what scikit-learn's sums in float32 resolve
@@ -82,7 +83,8 @@ def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(cas
         theirs.append(peer.reconstruction_err_)
         ahead = clone(model).fit(X, W=there, H=peer.components_)
         assert ahead.reconstruction_err_ <= theirs[-1] * (1 + slack)
-    assert np.median(np.array(ours) / np.array(theirs)) <= 1 + slack
+    ratios = np.array(ours) / np.array(theirs)
+    assert (ratios.max() if iterations <= 5 else np.median(ratios)) <= 1 + slack
 
 
 @pytest.mark.parametrize("case", [case for case in COMPARED if "0.5" not in case])
