@@ -237,10 +237,7 @@ def check_data(estimator: Estimator, X: ArrayLike, *, reset: bool) -> tuple[Any,
         estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype=[np.float64, np.float32], ensure_all_finite=False
     )
     if sparse.issparse(X):
-        X = X.tocsr()
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+        X = canonical(X)
     values = _values(X)
     if has_missing(estimator, X):
         values = values[~np.isnan(values)]
@@ -252,6 +249,15 @@ def check_data(estimator: Estimator, X: ArrayLike, *, reset: bool) -> tuple[Any,
     if not (low >= 0 and high < np.inf):
         raise ValueError(bad_cell(type(estimator).__name__, *first_bad_cell(X, skip=values.size < _values(X).size)))
     return X, high
+
+
+def canonical(X: Any) -> Any:
+    """A sparse matrix as CSR, columns of every row in order and once; X itself stays as it is."""
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _values(X: ArrayLike) -> NDArray[Any]:

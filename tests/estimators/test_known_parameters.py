@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 
 import dspnmf
 from dspnmf import DSPNMF, DSPNMFCV, FRNMF, NMF, NPE, ONMF, SDNMF, MiniBatchNMF, non_negative_factorization
@@ -92,3 +93,15 @@ def test_mini_batches() -> None:
     np.testing.assert_array_equal(one.components_, NMF(4, init=None, random_state=0).fit(X).components_)
     forgetful = MiniBatchNMF(4, batch_size=100, forget_factor=0.0, random_state=0, max_iter=3, tol=0).fit(X)
     assert np.isfinite(forgetful.components_).all()
+
+
+def test_batches_end_when_they_gain_less_than_they_must() -> None:
+    """A fit in batches ends the earlier, the more every batch must gain; its error is that of its codes."""
+    X = load_digits().data[:900] / 16
+    steps = []
+    for tol in (1e-2, 1e-3, 1e-5):
+        model = MiniBatchNMF(4, batch_size=100, tol=tol, max_no_improvement=5, random_state=0)
+        Z = model.fit_transform(X)
+        assert model.reconstruction_err_ == pytest.approx(np.linalg.norm(X - Z @ model.components_), rel=1e-8)
+        steps.append(model.n_steps_)
+    assert 9 + 5 - 1 <= steps[0] < steps[1] < steps[2]

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import reference
 from divergent import check_never_up, counts, fitted, powers, problems, start
 from dspnmf import DSPNMF, NMF, MiniBatchNMF, load, save
+from dspnmf.backends.kernels import divergence as kernel
 from dspnmf.backends.kernels import divergence_arithmetic as loop
 from dspnmf.solvers import divergence as solver
 
@@ -65,9 +66,10 @@ COMPARED = {  # data of several kinds, the loss, what holds the data, and the ty
 @pytest.mark.parametrize("case", COMPARED)
 @pytest.mark.parametrize("iterations", [1, 5, 40])
 def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(case: str, iterations: int) -> None:
-    """From the same starts, as many iterations reach at most the divergence scikit-learn's reach, in the median.
+    """From the same starts, as many iterations reach at most the divergence scikit-learn's reach.
 
-    From where scikit-learn ended, never a higher one: which minimum is found, nobody can say of one start.
+    From every start after a few iterations, in the median after many: which minimum is found, nobody can say of one
+    start. From where scikit-learn ended, never a higher one.
     """
     made, loss, held, dtype = COMPARED[case]
     slack, ours, theirs = 1e-4 if dtype == "float32" else 1e-9, [], []  # what scikit-learn's sums in float32 resolve
@@ -81,7 +83,8 @@ def test_as_low_as_scikit_learn_from_the_same_start_after_as_many_iterations(cas
         theirs.append(peer.reconstruction_err_)
         ahead = clone(model).fit(X, W=there, H=peer.components_)
         assert ahead.reconstruction_err_ <= theirs[-1] * (1 + slack)
-    assert np.median(np.array(ours) / np.array(theirs)) <= 1 + slack
+    ratios = np.array(ours) / np.array(theirs)
+    assert (ratios.max() if iterations <= 5 else np.median(ratios)) <= 1 + slack
 
 
 @pytest.mark.parametrize("case", [case for case in COMPARED if "0.5" not in case])
@@ -119,15 +122,20 @@ def test_the_parts_of_the_compiled_loop(dtype: Any) -> None:
     found = values.copy()
     loop.logarithms(found, found.view(np.int64), np.empty_like(found))
     np.testing.assert_allclose(found, np.log(values), rtol=5e-15, atol=1e-16)
+    total = loop.sum_of_logarithms(found := values.copy(), found.view(np.int64))
+    assert total == pytest.approx(float(np.log(values).sum()), rel=1e-13)
     V, columns = rng.random((4, 30)).astype(dtype), rng.permutation(30)[:11]
     G = np.empty((4, 11), dtype)
     loop.gather(np.ascontiguousarray(V.T), columns, 11, G)
     np.testing.assert_array_equal(G, V[:, columns])
-    y = rng.random(11).astype(dtype)
+    x, y = rng.random(11).astype(dtype), rng.random(11).astype(dtype)
     expected = np.maximum(y - dtype(0.7) * G[2], dtype(1e-15))
-    loop.update(y, -0.7, G, 2, 1e-15)
+    slope, curve = kernel.derivatives(G, 3, x, y, 1.0, 2.0, 1e-15, 2, -0.7)
     np.testing.assert_allclose(y, expected, rtol=0, atol=np.finfo(dtype).eps)
     assert (y == dtype(1e-15)).any()
+    exact = expected.astype(np.float64)
+    assert slope == pytest.approx(2.0 - float((x / exact * G[3]).sum()), rel=1e-4)
+    assert curve == pytest.approx(float((x * np.square(G[3] / exact)).sum()), rel=1e-4)
 
 
 def test_powers_by_roots() -> None:

@@ -73,10 +73,7 @@ class RowsWithHistory:
         rounding, first = ROUNDING_OF_Q[self.dtype.itemsize], 0.0
         alive = np.flatnonzero(Q.diagonal() > rounding * Q.diagonal().max())
         for _ in range(_SWEEPS):
-            change = 0.0
-            for a in alive:
-                rest = (pull[a] - Q[a] @ T @ S) / Q[a, a] + T[a] @ S
-                change += kernels.sweep_rows(T[a : a + 1], rest[None], S, rounding, 1)
+            change = kernels.sweep_mixture(T, pull, Q, S, alive, rounding)
             first = first or change
             if change <= SETTLED * first:
                 break

@@ -26,6 +26,9 @@ from dspnmf.estimators.checkpoint import Checkpoint, delivered
 from dspnmf.estimators.nmf import NMF
 from dspnmf.estimators.parameters import parameter
 from dspnmf.estimators.partial_fit import SHARE, left_of
+from dspnmf.objective.objective import Objective, exact_values
+from dspnmf.objective.state import State
+from dspnmf.objective.terms import Reconstruction
 from dspnmf.solvers.divergence import divergent_rows
 
 _ROWS_A_COMPONENT = 10  # in what is fitted first: few rows know few components, and zeros of theirs would stay
@@ -55,7 +58,7 @@ class MiniBatchNMF(NMF):
         as in `partial_fit`. 0: does not stop.
     max_no_improvement : int or None, default=10
         Stop after as many batches, once all rows were seen, in which the error of the rows seen, each with its weight,
-        did not fall by `tol` of it; None: does not stop.
+        did not fall by `tol` of it for every batch; None: does not stop.
     max_iter : int, default=200
         Maximum number of passes over X.
     forget_factor : float, default=0.7
@@ -121,7 +124,7 @@ class MiniBatchNMF(NMF):
         self._check_batches(backend, None)
         self.n_components_ = self._rank(given, data.shape)
         W, H = self._checked_start(given, data)
-        rows = X.tocsr() if sparse.issparse(X) else X
+        rows = _validation.canonical(X) if sparse.issparse(X) else X
         begun = max(begun, 1)
         first = _safe_indexing(rows, slice(0, begun * size))
         self._of_all = data.largest
@@ -163,7 +166,8 @@ class MiniBatchNMF(NMF):
             change = float(np.linalg.norm(V - last) / max(float(np.linalg.norm(V)), np.finfo(float).tiny))
             error = self.reconstruction_err_**2 / (float(forget) * before.mass + batch.shape[0])
             seen = steps * size >= n  # before, rows of other kinds may come that raise the error
-            best, worse = (error if seen else np.inf, 0) if error < best * (1 - self.tol) else (best, worse + 1)
+            enough = best * (1 - self.tol * (worse + 1))  # batches differ: the next one of its kind must be better
+            best, worse = (error if seen else np.inf, 0) if error < enough else (best, worse + 1)
             self._log(steps, error)
             still = self.tol > 0 and seen and change <= self.tol and data.largest > 0  # rows of zeros teach nothing
             if still or (self.max_no_improvement is not None and worse >= self.max_no_improvement):
@@ -190,8 +194,11 @@ class MiniBatchNMF(NMF):
             return delivered(backend, rows, codes, path)
         plain = data.of_ordinary_size(scale).rows(self.n_components_, scale)
         plain.begin(codes)
-        error2 = plain.residual2(plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale))
-        self.reconstruction_err_ = float(np.sqrt(error2 or 0.0)) * scale
+        Vt = plain.small.adopt(np.asarray(on_host(self.components_), np.float64).T / scale)
+        term = Reconstruction(data.norm2(scale))
+        objective = Objective({"reconstruction": term}, {"reconstruction": 1.0})
+        error2 = exact_values(plain, objective, State(Vt, *plain.sums()))["reconstruction"]
+        self.reconstruction_err_ = float(np.sqrt(max(error2, 0.0))) * scale
         _check_range(self.reconstruction_err_)
         return delivered(backend, rows, codes, path)
 

@@ -30,7 +30,8 @@ from dspnmf.objective.objective import Objective, Term
 from dspnmf.objective.state import State
 from dspnmf.solvers.loop import Update
 
-_RELAXED = 14  # eighths: power of the rule's factor; below 2 it still leads to the same components
+_RELAXED = 14  # eighths: power of the rule's factor; up to 2 it still leads to the same components
+_OF_POSITIVE = 16  # the same where beta <= 0: X has no zeros, in which components that fall fast would be lost
 _MOMENTUM = 0.95, 1.1, 0.5  # at most; times this after a success, and after a failure
 _FIRST = 4  # moves of the first iteration: a start is far from everything
 _EASY, _EASED = 1.5, 8  # the divergence that a descent with 0 < beta < 1 begins with, and how many moves it makes;
@@ -97,7 +98,8 @@ class DivergenceDescent(Update):
         most, grow, shrink = _MOMENTUM
         divergent, factor = divergent_rows(rows), plain_factor(objective, s)
         divergent.remember()
-        value, new = self._looked(rows, objective, replace(s, Vt=s.Vt * self._extrapolated(s, factor)), self.sweeps)
+        ahead = replace(s, Vt=s.Vt * self._extrapolated(objective, s, factor))
+        value, new = self._looked(rows, objective, ahead, self.sweeps)
         if value <= before:
             self.momentum = min(self.momentum * grow, most)
             return value, replace(new, before=s.Vt)
@@ -148,9 +150,9 @@ class DivergenceDescent(Update):
         adopt = rows.small.adopt
         return adopt(np.zeros((rows.shape[1], rows.k))), adopt(np.zeros((rows.k, rows.k)))
 
-    def _extrapolated(self, s: State, factor: SmallArray) -> SmallArray:
+    def _extrapolated(self, objective: Objective, s: State, factor: SmallArray) -> SmallArray:
         """The factor of a move that is longer than the plain one."""
-        longer = _to_eighths(factor, _RELAXED)
+        longer = _to_eighths(factor, _RELAXED if divergence_of(objective).beta > 0 else _OF_POSITIVE)
         if s.before is not None:
             longer = longer * _to_eighths((s.Vt + _TINY) / (s.before + _TINY), round(8 * self.momentum))
         return longer.clip(*_FACTOR)

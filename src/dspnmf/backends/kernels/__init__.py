@@ -25,7 +25,7 @@ from dspnmf.backends.kernels.newton import cg_start, cg_step, combine, couple, f
 from dspnmf.backends.kernels.nnls import LANES, exchange, finish, guess, pulled
 from dspnmf.backends.kernels.philox import draw
 from dspnmf.backends.kernels.products import checksum, moments, sums
-from dspnmf.backends.kernels.sweeps import look, sweep_rows, take_step
+from dspnmf.backends.kernels.sweeps import look, sweep_mixture, sweep_rows, take_step
 
 __all__ = [
     "LANES",
@@ -45,6 +45,7 @@ __all__ = [
     "project",
     "pulled",
     "sums",
+    "sweep_mixture",
     "sweep_rows",
     "take_step",
 ]

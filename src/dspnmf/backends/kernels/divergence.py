@@ -11,6 +11,12 @@ minimum: the objective never rises, and no step size is needed. r = max(1, beta 
 term is bounded; q = max(1, 2 - beta). The multiplicative rule has a chord in place of the tangent, and where codes fall
 its steps are never longer.
 
+Outside 1 <= beta <= 2 the bound is too steep: where X is about UV, its curvature is max(2 - beta, beta - 1) times that
+of the divergence. There codes take steps with the curvature divided by that, at most by 2, up to which such steps still
+lead to the same codes. A row that loses by them goes back, and takes the guaranteed steps.
+
+Codes that are solved for are extrapolated now and then, where that loses nothing.
+
 Where x = 0 the Kullback-Leibler divergence is linear: only the positive entries of a row are touched. Missing cells
 (NaN) have no weight. Arithmetic is that of V, sums that leave the kernel are float64.
 """
@@ -20,9 +26,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
-from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled_reordering
 from dspnmf._typing import Array
@@ -34,121 +37,45 @@ from dspnmf.backends.kernels.divergence_arithmetic import (
     multiply,
     reconstruct,
     scatter,
-    update,
     weights,
 )
+from dspnmf.backends.kernels.divergence_entries import load, longest
 from dspnmf.backends.kernels.products import Source
 
-_DENSE = 0.6  # share of positive entries above which a row is not gathered
 _LARGEST = 1e30  # of a constant that rows begin at: components may be as small as float32 can be
+_DRIFT = 8  # sweeps after which UV is made anew
+_LEAP = 4  # sweeps after which codes that are solved for are extrapolated, where changes shrink slowly:
+_SLOW, _SLOWEST = 0.7, 0.95  # by no smaller factor than the first, and taken for no larger than the second
+_KEPT = 0.1  # of a code, at least
 _STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
 
 
-# The bodies below serve NUMBA_DISABLE_JIT; compiled code takes the overloads.
-
-
-def load(X: Source, i: int, m: int, unit: float, zeros: bool, x: Array, columns: NDArray[np.intp]) -> tuple[int, int]:
-    """Known entries of row i and their columns, positive ones only unless `zeros` count.
-
-    Returns how many there are, and how many cells are missing; the columns of these are at the end of `columns`.
-    """
-    return (_load_sparse if isinstance(X, tuple) else _load_dense)(X, i, m, unit, zeros, x, columns)
-
-
-def longest(X: Source, lo: int, hi: int, m: int, zeros: bool) -> int:
-    """The most entries `load` may find in a row."""
-    return _longest_sparse(X, lo, hi, m, zeros) if isinstance(X, tuple) else m
-
-
-def _longest_sparse(X: Source, lo: int, hi: int, m: int, zeros: bool) -> int:
-    most = 0
-    for i in range(lo, hi):
-        most = max(most, X[2][i + 1] - X[2][i])
-    return m if zeros else most
-
-
-def _longest_dense(X: Source, lo: int, hi: int, m: int, zeros: bool) -> int:
-    return m
-
-
-def _load_dense(
-    X: Source, i: int, m: int, unit: float, zeros: bool, x: Array, columns: NDArray[np.intp]
-) -> tuple[int, int]:
-    p, missing, row = 0, 0, X[i]
-    if not zeros:
-        positive = 0
-        for j in range(m):
-            positive += row[j] > 0
-        zeros = positive > _DENSE * m
-    for j in range(m):
-        value = row[j]
-        if np.isnan(value):
-            missing += 1
-            columns[len(columns) - missing] = j
-        elif zeros or value > 0:
-            x[p] = value * unit
-            columns[p] = j
-            p += 1
-    return p, missing
-
-
-def _load_sparse(
-    X: Source, i: int, m: int, unit: float, zeros: bool, x: Array, columns: NDArray[np.intp]
-) -> tuple[int, int]:
-    data, indices, indptr = X
-    missing, p, first = 0, 0, indptr[i]
-    if not zeros:
-        for e in range(first, indptr[i + 1]):
-            if np.isnan(data[e]):
-                missing += 1
-                columns[len(columns) - missing] = indices[e]
-            elif data[e] > 0:
-                x[p] = data[e] * unit
-                columns[p] = indices[e]
-                p += 1
-        return p, missing
-    for j in range(m):
-        x[j] = 0
-    for e in range(first, indptr[i + 1]):
-        x[indices[e]] = data[e] * unit
-    for j in range(m):
-        if np.isnan(x[j]):
-            missing += 1
-            columns[len(columns) - missing] = j
-        else:
-            x[p] = x[j]
-            columns[p] = j
-            p += 1
-    return p, missing
-
-
-@overload(load)
-def _load(X: Source, i: int, m: int, unit: float, zeros: bool, x: Array, columns: NDArray[np.intp]) -> Any:
-    return _load_sparse if isinstance(X, types.BaseTuple) else _load_dense
-
-
-@overload(longest)
-def _longest(X: Source, lo: int, hi: int, m: int, zeros: bool) -> Any:
-    return _longest_sparse if isinstance(X, types.BaseTuple) else _longest_dense
-
-
 @compiled_reordering
-def derivatives(G: Array, a: int, x: Array, y: Array, beta: float, known: float) -> Any:
-    """Derivative of the divergence in code a, and the curvature of its bound; `known`: sum of G[a] for beta = 1."""
-    g, zero = G[a], G.dtype.type(0)
+def derivatives(
+    G: Array, a: int, x: Array, y: Array, beta: float, known: float, floor: float, last: int, step: float
+) -> Any:
+    """Derivative of the divergence in code a, and the curvature of its bound; `known`: sum of G[a] for beta = 1.
+
+    In the same pass, and before, y takes the step of the code before it: ``y += step G[last]``, not below the floor.
+    """
+    g, before, zero, by, least = G[a], G[last], G.dtype.type(0), G.dtype.type(step), G.dtype.type(floor)
     pull, push, curve = zero, zero, zero
     p = g.size
     if beta == 1:
         for e in range(p):
-            w = g[e] / y[e]
+            now = max(y[e] + by * before[e], least)
+            y[e] = now
+            w = g[e] / now
             t = x[e] * w
             pull += t
             curve += t * w
         return known - pull, np.float64(curve)
     if beta == 0:
         for e in range(p):
-            w = g[e] / y[e]
-            t = x[e] * w / y[e]
+            now = max(y[e] + by * before[e], least)
+            y[e] = now
+            w = g[e] / now
+            t = x[e] * w / now
             push += w
             pull += t
             curve += t * w
@@ -160,17 +87,18 @@ def derivatives(G: Array, a: int, x: Array, y: Array, beta: float, known: float)
     elif beta > 2:
         convex, concave = g.dtype.type(beta - 1), zero
     for e in range(p):
+        now = max(y[e] + by * before[e], least)
+        y[e] = now
         if beta == 1.5:
-            z = 1 / np.sqrt(y[e])
+            z = 1 / np.sqrt(now)
         elif beta == 0.5:
-            z = 1 / (y[e] * np.sqrt(y[e]))
+            z = 1 / (now * np.sqrt(now))
         else:
-            z = y[e] ** power
+            z = now**power
         t = g[e] * z
-        ratio = x[e] / y[e]
-        push += t * y[e]
+        push += t * now
         pull += t * x[e]
-        curve += t * g[e] * (convex + concave * ratio)
+        curve += t * g[e] * (convex + concave * (x[e] / now))
     return np.float64(push) - pull, np.float64(curve)
 
 
@@ -191,6 +119,84 @@ def stepped(u: float, slope: float, curve: float, rising: float, falling: float)
     if falling == 2:
         return u / np.sqrt(1 + 2 * more)
     return u * (1 + falling * more) ** (-1 / falling)
+
+
+@compiled_reordering
+def decay(u: Array, was: Array, shift: Array) -> float:
+    """By what factor the changes of the codes shrink from sweep to sweep; `shift`: those of the sweep before."""
+    above, below = 0.0, 0.0
+    for a in range(u.size):
+        above += (u[a] - was[a]) * shift[a]
+        below += shift[a] * shift[a]
+    return min(above / below, _SLOWEST) if below > 0 else 0.0
+
+
+@compiled_reordering
+def leapt(
+    G: Array,
+    x: Array,
+    y: Array,
+    beta: float,
+    own: Array,
+    l1: float,
+    l2: float,
+    floor: float,
+    structured: bool,
+    S: Array,
+    drawn: Array,
+    u: Array,
+    was: Array,
+    rate: float,
+    tried: Array,
+    ratio: Array,
+    powers: Array,
+) -> bool:
+    """Whether codes went to where changes that go on to shrink at this rate would lead, because less is lost there."""
+    reconstruct(G, u, floor, y)
+    before = objective_of_row(x, y, beta, own, l1, l2, structured, S, drawn, u, ratio, powers)
+    for a in range(u.size):
+        tried[a] = max(u[a] + (u[a] - was[a]) * rate / (1 - rate), _KEPT * u[a])
+    reconstruct(G, tried, floor, y)
+    better = objective_of_row(x, y, beta, own, l1, l2, structured, S, drawn, tried, ratio, powers) <= before
+    if better:
+        u[:] = tried
+    else:
+        reconstruct(G, u, floor, y)
+    return better
+
+
+@compiled_reordering
+def objective_of_row(
+    x: Array,
+    y: Array,
+    beta: float,
+    own: Array,
+    l1: float,
+    l2: float,
+    structured: bool,
+    S: Array,
+    drawn: Array,
+    u: Array,
+    ratio: Array,
+    powers: Array,
+) -> float:
+    """Divergence of one row, penalties and the quadratic of a structure term, up to a constant."""
+    value = distance(x, y, x.size, beta, ratio, ratio.view(np.int64), powers)
+    if beta == 1:
+        for e in range(x.size):
+            value -= y[e]
+        for a in range(u.size):
+            value += own[a] * u[a]
+    if l1 > 0 or l2 > 0:
+        for a in range(u.size):
+            value += (l1 + l2 * u[a]) * u[a]
+    if structured:
+        for a in range(u.size):
+            slope = -drawn[a]
+            for c in range(u.size):
+                slope += S[a, c] * u[c] / 2
+            value += slope * u[a]
+    return value
 
 
 @compiled_reordering
@@ -234,7 +240,9 @@ def improve(
     x, y, columns = np.empty(most, V.dtype), np.empty(most, V.dtype), np.empty(max(most, m), np.intp)
     gathered, ratio, powers = np.empty(k * most, V.dtype), np.empty(most), np.empty(most)
     u, start, own, drawn, uS = np.empty(k, V.dtype), np.empty(k), np.empty(k), np.zeros(k), np.zeros(k)
-    waits = np.zeros(k, np.intp)
+    waits, was, shift = np.zeros(k, np.intp), np.empty(k), np.zeros(k)
+    tried, kept, lost = np.empty(k, V.dtype), np.empty(k, V.dtype), 0.0
+    longer = 1.0 if structured else min(max(1.0, 2 - beta, beta - 1), 2.0)
     pull, push = np.empty((ROWS, most), V.dtype), np.empty((ROWS, most), V.dtype)
     held, rows = np.zeros((ROWS, k), V.dtype), 0
     N, E = np.zeros((m if summed else 0, k)), np.zeros((m if summed and (zeros or incomplete) else 0, k))
@@ -272,18 +280,26 @@ def improve(
             multiply(start, S, uS)
         reconstruct(G, u, floor, ys)
         largest, full = 0.0, True
+        step, last = u.dtype.type(0), 0
         for a in range(k):
             waits[a] = 0
-        for s in range(sweeps):
+        relaxed, s = 1.0, 0
+        if longer > 1 and sweeps > 0:
+            relaxed, kept[:] = longer, u
+            lost = objective_of_row(xs, ys, beta, own, l1, l2, structured, S, drawn, u, ratio, powers)
+        while s < sweeps:
+            for a in range(k):
+                was[a] = u[a]
             change, size, full = 0.0, 0.0, True
             for a in range(k):
                 if waits[a] > s:
                     full = False
                     continue
-                slope, curve = derivatives(G, a, xs, ys, beta, own[a])
+                slope, curve = derivatives(G, a, xs, ys, beta, own[a], floor, last, float(step))
+                step, last = u.dtype.type(0), a
                 before = np.float64(u[a])
                 slope += l1 + 2 * l2 * before
-                curve += 2 * l2
+                curve = curve / relaxed + 2 * l2
                 if structured and anchored:
                     if not start[a] > 0:
                         continue
@@ -299,7 +315,6 @@ def improve(
                 step = new - u[a]
                 if step != 0:
                     u[a] = new
-                    update(ys, step, G, a, floor)
                     if structured and not anchored:
                         for c in range(k):
                             uS[c] += step * S[a, c]
@@ -308,19 +323,41 @@ def improve(
                 size += new * new * curve
                 if moved <= _STILL * tol * tol * largest:
                     waits[a] = s + _REST
-            largest = max(size, largest)
-            if s % 8 == 7:
+            largest, s = max(size, largest), s + 1
+            still = change <= tol * tol * largest
+            ends = relaxed > 1 and (still or s == sweeps or s % _LEAP == 0)
+            if ends or s % _DRIFT == 0:
                 reconstruct(G, u, floor, ys)
-            if change <= tol * tol * largest:
-                if full:
-                    break
-                for a in range(k):
-                    waits[a] = 0
+                step = u.dtype.type(0)
+            if ends:
+                now = objective_of_row(xs, ys, beta, own, l1, l2, structured, S, drawn, u, ratio, powers)
+                if not now <= lost:
+                    u[:], waits[:], relaxed, largest, s = kept, 0, 1.0, 0.0, 0
+                    reconstruct(G, u, floor, ys)
+                    continue
+                kept[:], lost = u, now
+            if still and full:
+                break
+            if still:
+                waits[:] = 0
+            if tol > 0 and s % _LEAP == 0 and s > _LEAP:
+                rate = decay(u, was, shift)
+                if rate > _SLOW:
+                    if leapt(
+                        G, xs, ys, beta, own, l1, l2, floor, structured, S, drawn, u, was, rate, tried, ratio, powers
+                    ):
+                        for a in range(k):
+                            start[a] = u[a]
+                        multiply(start, S, uS)
+                    step = u.dtype.type(0)
+            for a in range(k):
+                shift[a] = u[a] - was[a]
         for a in range(k):
             U[i, a] = u[a]
         if not summed:
             continue
-        reconstruct(G, u, floor, ys)
+        if sweeps > 0 and relaxed == 1:
+            reconstruct(G, u, floor, ys)
         value += distance(xs, ys, p, beta, ratio, ratio.view(np.int64), powers)
         if not complete and not zeros:
             rest = 0.0

@@ -12,6 +12,7 @@ from dspnmf._compiled import compiled_reordering
 from dspnmf._typing import Array
 
 _LEAST, _ROOT_OF_TWO, _LOG_OF_TWO = 2.3e-308, 2**0.5, 0.6931471805599453
+_BLOCK = 1000  # numbers whose product is formed: below 2^1000
 ROWS = 4  # of a dense X whose ratios are added to the sums at once
 
 
@@ -52,14 +53,6 @@ def gather(Vt: Array, columns: NDArray[np.intp], p: int, G: Array) -> None:
 
 
 @compiled_reordering
-def update(y: Array, step: float, G: Array, a: int, floor: float) -> None:
-    """``y += step G[a]``, not below the floor."""
-    g, by, least = G[a], y.dtype.type(step), y.dtype.type(floor)
-    for e in range(y.size):
-        y[e] = max(y[e] + by * g[e], least)
-
-
-@compiled_reordering
 def logarithms(values: Array, bits: NDArray[np.int64], powers: Array) -> None:
     """Positive numbers become their logarithms; `bits` is the same memory as integers.
 
@@ -82,6 +75,24 @@ def logarithms(values: Array, bits: NDArray[np.int64], powers: Array) -> None:
 
 
 @compiled_reordering
+def sum_of_logarithms(values: Array, bits: NDArray[np.int64]) -> float:
+    """Sum of the logarithms of positive numbers, which are not kept; `bits` as above.
+
+    Only one logarithm a block: the product of its parts, from 1 to 2, is finite.
+    """
+    total = 0.0
+    for lo in range(0, values.size, _BLOCK):
+        parts, block, product, power = values[lo : lo + _BLOCK], bits[lo : lo + _BLOCK], 1.0, 0
+        for e in range(block.size):
+            power += block[e] >> 52
+            block[e] = (block[e] & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000
+        for e in range(parts.size):
+            product *= parts[e]
+        total += (power - 1023 * parts.size) * _LOG_OF_TWO + np.log(product)
+    return total
+
+
+@compiled_reordering
 def distance(x: Array, y: Array, p: int, beta: float, ratio: Array, bits: NDArray[np.int64], powers: Array) -> float:
     """The divergence of y from x, entry by entry; the rest is memory, see `logarithms`."""
     total = 0.0
@@ -97,10 +108,7 @@ def distance(x: Array, y: Array, p: int, beta: float, ratio: Array, bits: NDArra
         for e in range(p):
             ratio[e] = max(np.float64(x[e]) / np.float64(y[e]), _LEAST)
             total += ratio[e] - 1
-        logarithms(ratio[:p], bits[:p], powers[:p])
-        for e in range(p):
-            total -= ratio[e]
-        return total
+        return total - sum_of_logarithms(ratio[:p], bits[:p])
     for e in range(p):
         a, b = np.float64(x[e]), np.float64(y[e])
         total += b**beta / beta
@@ -118,7 +126,7 @@ def weights(x: Array, y: Array, p: int, beta: float, pull: Array, push: Array) -
     elif beta == 0:
         for e in range(p):
             push[e] = 1 / y[e]
-            pull[e] = x[e] / (y[e] * y[e])
+            pull[e] = x[e] * push[e] * push[e]
     else:
         for e in range(p):
             push[e] = y[e] ** y.dtype.type(beta - 1)

@@ -197,6 +197,24 @@ def take_step(U: Array, D: Array, t: float, lo: int, hi: int) -> None:
 
 
 @compiled
+def sweep_mixture(T: Array, pull: Array, Q: Array, S: Array, alive: NDArray[np.intp], rounding: float) -> float:
+    """One HALS sweep in place of ``1/2 <Q T S, T> - <pull, T>`` over T >= 0 (some rows); the squared change."""
+    k, change = S.shape[0], 0.0
+    others, rest = np.empty(k), np.empty((1, k))
+    for a in alive:
+        others[:], rest[0] = 0.0, pull[a] / Q[a, a]
+        for c in range(k):
+            if c != a:
+                for b in range(k):
+                    others[b] += Q[a, c] / Q[a, a] * T[c, b]
+        for c in range(k):
+            for b in range(k):
+                rest[0, b] -= others[c] * S[c, b]
+        change += sweep_rows(T[a : a + 1], rest, S, rounding, 1)
+    return change
+
+
+@compiled
 def sweep_rows(Y: Array, G: Array, S: Array, rounding: float, block: int) -> float:
     """One HALS sweep in place over rows whose pull G is given; returns the squared change."""
     k = S.shape[0]
