@@ -4,7 +4,7 @@
 of "diffused", and the setting for clustering. (2) The same at `alpha="auto"` and fixed multiples of the natural weight.
 (3) Circles, moons and slices of a rolled sheet. (4) Units, and 300,000 rows in float32. (5) Time and memory of 70,000 x
 784 images in float32 against umap-learn's `fit_transform` on the same rows, where umap-learn is installed. Scores are
-means over two seeds, in a full run over five.
+means over five seeds.
 
     python benchmarks/structure.py [--data-dir FOLDER] [--seeds 5] [--only clusters,weights,...] [--large 70000]
 """
@@ -253,7 +253,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", default=None, help="folder of COIL20.mat and Indian_pines_*.mat")
-    parser.add_argument("--seeds", type=int, default=5 if _report.full() else 2)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", default="clusters,weights,shapes,units,large", help="parts, with commas")
     parser.add_argument("--large", type=int, default=70_000, help="rows of the comparison with umap-learn")
     options = parser.parse_args()
