@@ -47,6 +47,7 @@ _DRIFT = 8  # sweeps after which UV is made anew
 _LEAP = 4  # sweeps after which codes that are solved for are extrapolated, where changes shrink slowly:
 _SLOW, _SLOWEST = 0.7, 0.95  # by no smaller factor than the first, and taken for no larger than the second
 _KEPT = 0.1  # of a code, at least
+_APART = 128  # numbers on either side of memory in which a loop writes what it also adds up
 _STILL, _REST = 0.01, 6  # share of the tolerance below which a code is left alone, and for how many sweeps
 
 
@@ -237,8 +238,10 @@ def improve(
     if structured and anchored:
         rising = max(rising, 3.0)
     most = longest(X, lo, hi, m, zeros)
-    x, y, columns = np.empty(most, V.dtype), np.empty(most, V.dtype), np.empty(max(most, m), np.intp)
-    gathered, ratio, powers = np.empty(k * most, V.dtype), np.empty(most), np.empty(most)
+    x, columns, gathered = np.empty(most, V.dtype), np.empty(max(most, m), np.intp), np.empty(k * most, V.dtype)
+    # Next to other memory a compiled loop would not work on several numbers at once, and sums would round otherwise.
+    y = np.empty(most + 2 * _APART, V.dtype)[_APART : _APART + most]
+    ratio, powers = np.empty(most + 2 * _APART)[_APART : _APART + most], np.empty(most)
     u, start, own, drawn, uS = np.empty(k, V.dtype), np.empty(k), np.empty(k), np.zeros(k), np.zeros(k)
     waits, was, shift = np.zeros(k, np.intp), np.empty(k), np.zeros(k)
     tried, kept, lost = np.empty(k, V.dtype), np.empty(k, V.dtype), 0.0
