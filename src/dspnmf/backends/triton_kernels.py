@@ -305,27 +305,12 @@ def _times(
 
 
 @triton.jit
-def _inverted(
-    R, W, T, n, tile,
-    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
-    LONG: tl.constexpr,
-):  # fmt: skip
-    """W = T R of a tile."""
-    tl.debug_barrier()
-    for row in range(0, K, KR):
-        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
-        w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
-        w = _times(w, T, R, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(R.dtype.element_ty)
-        tl.store(W + here, w, mask=mask)
-
-
-@triton.jit
 def cg_start(
-    U, D, G, R, W, FREE, A, STEPS, n,
+    U, D, G, R, FREE, A, STEPS, n,
     K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
     LONG: tl.constexpr,
 ):  # fmt: skip
-    """Shorten D; residual R on the free entries, W = T R. A holds S, S + C and T as codes are stored."""
+    """Shorten D; residual R on the free entries. A holds S and S + C as codes are stored."""
     kind: tl.constexpr = U.dtype.element_ty
     tile = tl.program_id(0)
     tau, sigma = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind)
@@ -344,7 +329,6 @@ def cg_start(
         free = (end > 0.0) | (slope < 0.0)
         tl.store(FREE + here, free.to(tl.int8), mask=mask)
         tl.store(R + here, tl.where(free, -slope, 0.0), mask=mask)
-    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
@@ -355,7 +339,7 @@ def cg_step(
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989).
 
-    A holds S, C and T. With OPERATORS, MORE is what these add to the curvature along W. The first step finds Z, P and Q
+    A holds S and C. With OPERATORS, MORE is what these add to the curvature along W. The first step finds Z, P and Q
     empty. A later one of length zero means that all is done: nothing is read.
     """
     kind: tl.constexpr = U.dtype.element_ty
@@ -382,7 +366,6 @@ def cg_step(
         tl.store(Q + here, q, mask=mask)
         tl.store(Z + here, z, mask=mask)
         tl.store(R + here, tl.load(R + here, mask=mask, other=0.0) - alpha * q, mask=mask)
-    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
@@ -391,15 +374,18 @@ def couple(
     K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
     LONG: tl.constexpr,
 ):  # fmt: skip
-    """W += C U on the free entries, zero on the others; A holds C last of four. Sum: <R,W>. Nothing if GOING is 0."""
+    """W = T R + C U on the free entries, zero on the others; A holds T and C last of four. Sum: <R,W>.
+
+    Nothing if GOING is 0.
+    """
     if tl.load(GOING) == 0.0:
         return
     tile, energy = tl.program_id(0), tl.zeros([], tl.float64)
     for row in range(0, K, KR):
         here, mask = _tile(n, K, KR, BM, tile, row, LONG)
         w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        w = _times(w, A + 2 * KP * KP, R, n, tile, row, K, KP, KR, KB, BM, MODE, LONG)
         w = _times(w, A + 3 * KP * KP, U, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(U.dtype.element_ty)
-        w += tl.load(W + here, mask=mask, other=0.0)
         w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
         tl.store(W + here, w, mask=mask)
         energy += tl.sum(tl.load(R + here, mask=mask, other=0.0) * w).to(tl.float64)
