@@ -168,7 +168,8 @@ class DeviceRows(ConjugateGradientRows):
         self._operators = DeviceOperators(operators, X.dtype, X.device)
         kernels = fused_kernels(X)
         self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
-        records = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators and not self.completes
+        kernels_alone = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators
+        records = X.is_cuda and kernels_alone and not self.completes
         self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
         self._w: dict[str, Tensor] = {}
         self._common: dict[str, Tensor] = {}  # U and D of several starts (r x k x n), of which this one has a slice

@@ -39,5 +39,3 @@ def draw(start: RandomCodes, U: Tensor) -> None:
     k, n = U.shape
     factor = torch.full((), start.factor, dtype=torch.float64, device=U.device)
     kernels.draw[(triton.cdiv(n, 512), k)](U, factor, start.key, n, MIDDLE=MIDDLE, BM=512, num_warps=4)
-
-

@@ -26,6 +26,11 @@ _FEWEST = 128  # rows that are worth a share
 _FLOAT64_UNITS = {(8, 0), (9, 0), (10, 0)}  # compute capabilities with tensor units for float64
 
 
+def multiplies_float64(device: torch.device) -> bool:
+    """Whether a device multiplies in float64 at speed."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) in _FLOAT64_UNITS
+
+
 def _packing(k: int) -> tuple[int, int, int]:
     """Programs that share k components, and the two widths of each: eighths that leave the least padding."""
     widths = [(one, other) for one in (8, 16, 32, 64) for other in (0, 8, 16, 32) if other < one]
@@ -37,11 +42,10 @@ class FusedTiles(PlainTiles):
     """Products with X, sums over rows and sweeps by kernels, block of components by block."""
 
     def __init__(self, X: Tensor, k: int) -> None:
-        self._k, self._block = k, 16 if k > NARROW else max(16, int(triton.next_power_of_2(k)))  # for sums over rows
+        self._k, self._block = k, 32 if 16 < k <= NARROW else 16  # for sums over rows
         self._kp = self._grid(k, self._block) * self._block
         self._device, self._dtype = X.device, X.dtype
-        wide = X.dtype == torch.float64 or torch.cuda.get_device_capability(X.device) in _FLOAT64_UNITS
-        self._sums = "float64" if wide else "tf32x3"
+        self._sums = "float64" if X.dtype == torch.float64 or multiplies_float64(X.device) else "tf32x3"
         self._always = torch.ones(1, dtype=torch.float64, device=X.device)
         self._going = self._always
         self._packed = _packing(k)
@@ -59,10 +63,6 @@ class FusedTiles(PlainTiles):
     def _products(self) -> str:
         """As `_mode`, where units for float64 are as fast as three products of TF32."""
         return self._sums if self._mode == "tf32x3" else self._mode
-
-    @property
-    def _tile(self) -> dict[str, int]:
-        return {"K": self._k, "KP": self._kp, "KB": self._block}
 
     def _grid(self, n: int, width: int) -> int:
         return int(triton.cdiv(n, width))
@@ -115,13 +115,14 @@ class FusedTiles(PlainTiles):
     def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
         """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
         across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
-        tile = {"BM": 64, "num_warps": 2} if self._kp <= 32 else {"BM": 32, "num_warps": 1 if across > 1 else 4}
-        most = (2 if self._kp <= 32 else 4 if across > 1 else 1) * _SHARES
+        width = 16 if len(left) == 2 else 64 if across == 1 else 32  # three sums leave few registers
+        most = (2 if across == 1 else 4) * _SHARES
         shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
         parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
         kernels.gram[(shares * across,)](
             C, A, B, self._always if going is None else going, parts, C.shape[1],
-            MODE=self._sums, **self._tile, LEFT=len(left), PART=part, **tile,
+            K=self._k, KP=self._kp, KB=self._block, BM=width, MODE=self._sums, LEFT=len(left), PART=part,
+            num_warps=1 if across > 1 and self._block == 16 else 2,
         )  # fmt: skip
         return list(parts.sum(0)[:, : self._k, : self._k].unbind())
 

@@ -47,31 +47,23 @@ class OnChipTiles(NarrowTiles):
         """What a kernel adds up: squares, and with `last` a number in front of them."""
         k, side = self._k, self._kp
         size = sums * side * side
-        programs = max(1, min(_PROGRAMS, self._grid(n, 64)))
+        programs = max(1, min(_PROGRAMS, self._grid(n, 16)))
         parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
         kernel[(programs,)](
             *arrays, parts, n,
-            K=k, KP=side, BM=64, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags, num_warps=4,
+            K=k, KP=side, BM=16, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags,
+            num_warps=side // 16, num_stages=1,
         )  # fmt: skip
         total = parts.sum(0)
         squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())
         return [total[size], *squares] if last else squares
-
-    def face(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: int, rows: RowCurvature | None = None
-    ) -> list[Tensor]:
-        """The sweeps, then all sums in one pass."""
-        if rows is not None:
-            return super().face(G, U, D, t, S, sweeps, rows)
-        along = self._looked(G, U, D, t, S, sweeps, 1.0)[2:]
-        return [*along, *self._summed(narrow.face_sums, U.shape[1], 5, U, D)]
 
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
         """The residual on the free entries."""
         for number, A in enumerate((S, S + C)):
             self._keep(number, A)
         self._going, self._done = self._always, 0
-        arrays = [w[name] for name in ("U", "D", "G", "r", "free")]
+        arrays = [w[name] for name in ("U", "D", "G", "r")]
         (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, self._squares, stacked(steps, self._device))
         return Ur
 
@@ -81,7 +73,7 @@ class OnChipTiles(NarrowTiles):
         """One step; after the first u is p, and z is p times the length of that step."""
         self._keep(1, C)
         self._going = stacked(steps, self._device)
-        arrays = [w[name] for name in ("U", "r", "u", "free", "z", "p", "q")]
+        arrays = [w[name] for name in ("U", "r", "u", "z", "p", "q")]
         (Ur,) = self._summed(
             narrow.cg_step, w["U"].shape[1], 1, *arrays, w["u"] if W is None else W, self._squares, self._going,
             self._before, DONE=min(self._done, 2), OPERATORS=W is not None,
@@ -92,19 +84,19 @@ class OnChipTiles(NarrowTiles):
         return Ur
 
     def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
-        """In one pass; nothing is changed after a step of length zero."""
+        """In one pass; after a step of length zero nothing, unless it was the first, which leaves u empty."""
         for number, A in enumerate((T, C), 2):
             self._keep(number, A)
-        arrays = [w[name] for name in ("U", "r", "u", "free")]
-        return self._summed(narrow.couple, w["U"].shape[1], 2, *arrays, self._squares, self._going, last=True)
+        arrays = [w[name] for name in ("U", "r", "u")]
+        return self._summed(
+            narrow.couple, w["U"].shape[1], 2, *arrays, self._squares, self._going, last=True, EMPTY=self._done < 2
+        )
 
     def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
         """In one pass."""
         arrays = [w[name] for name in ("U", "D", "G", "z", "u", "p")]
         given = stacked(steps, self._device), self._before
-        return self._summed(
-            narrow.project, w["U"].shape[1], 3, *arrays, *given, last=True, DONE=min(self._done, 2)
-        )
+        return self._summed(narrow.project, w["U"].shape[1], 3, *arrays, *given, last=True, DONE=min(self._done, 2))
 
     def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
         """In one pass."""

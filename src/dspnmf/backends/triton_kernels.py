@@ -182,9 +182,10 @@ def facts(X, OUT, n, m, stride, BM: tl.constexpr, BN: tl.constexpr):
 @triton.jit
 def _moved(Y, g, OFF, INV, i, a, KP: tl.constexpr):
     """Component i of a tile at its best: OFF is the curvature without its diagonal, INV that diagonal's inverse."""
-    at, inverse = (a == i)[:, None], tl.load(INV + i)
-    rest = tl.sum(tl.where(at, g, -tl.load(OFF + i * KP + a)[:, None] * Y), axis=0)
-    return tl.where(at & (inverse > 0.0), tl.maximum(rest * inverse, 0.0)[None, :], Y)
+    inverse = tl.load(INV + i)
+    rest = tl.sum(tl.where((a == i)[:, None], g, -tl.load(OFF + i * KP + a)[:, None] * Y), axis=0)
+    moves = (a == tl.where(inverse > 0.0, i, -1))[:, None]
+    return tl.where(moves, tl.maximum(rest * inverse, 0.0)[None, :], Y)
 
 
 @triton.jit
@@ -218,6 +219,7 @@ def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.
     g = tl.load(G + here, mask=mask, other=0.0)
     Y, first, last = u, tl.sum(u) * 0.0, tl.sum(u) * 0.0
     for i in range(tl.load(SWEEPS).to(tl.int32)):
+        tl.debug_barrier()  # otherwise all of OFF is loaded before the loop, into more registers than there are
         before = Y
         Y = _sweep(Y, g, OFF, INV, K, KP)
         last = tl.sum((Y - before) * (Y - before))
@@ -439,9 +441,10 @@ def component_sweep(
         old, g = tl.load(V + here, mask=mask, other=0.0), tl.load(P + here, mask=mask, other=0.0)
         Y = old
         for i in range(K):
-            at, inverse = (a == i)[None, :], tl.load(INV + i)
-            rest = tl.sum(tl.where(at, g, -tl.load(OFF + i * KP + a)[None, :] * Y), axis=1)
-            Y = tl.where(at & (inverse > 0.0), tl.maximum(rest * inverse, 0.0)[:, None], Y)
+            inverse = tl.load(INV + i)
+            rest = tl.sum(tl.where((a == i)[None, :], g, -tl.load(OFF + i * KP + a)[None, :] * Y), axis=1)
+            moves = (a == tl.where(inverse > 0.0, i, -1))[None, :]
+            Y = tl.where(moves, tl.maximum(rest * inverse, 0.0)[:, None], Y)
         change += (Y - old) * (Y - old)
         tl.store(V + here, Y, mask=mask)
     tl.store(CHANGE + number * PROGRAMS + tl.program_id(0), tl.sum(change))

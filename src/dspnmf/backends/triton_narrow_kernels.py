@@ -35,35 +35,24 @@ def _keep_number(OUT, number, SUMS: tl.constexpr, KP: tl.constexpr):
 
 
 @triton.jit
-def face_sums(
-    U, D, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
-):  # fmt: skip
-    """Of a direction D and its part A that ends at zero: D D', U D', A A', U A', D A'."""
-    DD, UD = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64)
-    AA, UA, DA = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64)
-    for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
-        here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
-        u, d = tl.load(U + here, mask=mask, other=0.0), tl.load(D + here, mask=mask, other=0.0)
-        a = tl.where(u + d == 0.0, d, 0.0)
-        DD += _product(d, tl.trans(d), MODE)
-        UD += _product(u, tl.trans(d), MODE)
-        AA += _product(a, tl.trans(a), MODE)
-        UA += _product(u, tl.trans(a), MODE)
-        DA += _product(d, tl.trans(a), MODE)
-    _keep(OUT, 0, DD, SUMS, KP)
-    _keep(OUT, 1, UD, SUMS, KP)
-    _keep(OUT, 2, AA, SUMS, KP)
-    _keep(OUT, 3, UA, SUMS, KP)
-    _keep(OUT, 4, DA, SUMS, KP)
+def _marked(r, free):
+    """A residual on the free entries, -0.0 on the others: by that `_free` tells them apart, and sums do not see it."""
+    bits = tl.where(r == 0.0, 0, r.to(tl.int32, bitcast=True))  # as bits, because Triton writes -0.0 as 0.0
+    return tl.where(free, bits, -0x80000000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _free(r):
+    """Which entries of a marked residual are free."""
+    return r.to(tl.int32, bitcast=True) != -0x80000000
 
 
 @triton.jit
 def cg_start(
-    U, D, G, R, FREE, A, STEPS, OUT, n,
+    U, D, G, R, A, STEPS, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Shorten D; the residual R on the free entries, U R'. A holds S, and S + C."""
+    """Shorten D; the residual R, marked; U R'. A holds S, and S + C."""
     kind: tl.constexpr = U.dtype.element_ty
     tau, sigma = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind)
     S, SC, UR = _square(A, 0, KP), _square(A, 1, KP), tl.zeros([KP, KP], tl.float64)
@@ -73,10 +62,8 @@ def cg_start(
         g = tl.load(G + here, mask=mask, other=0.0)
         d *= tl.where(u + d == 0.0, sigma, tau)
         tl.store(D + here, d, mask=mask)
-        slope = (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind) - g
-        free = (u + d > 0.0) | (slope < 0.0)
-        r = tl.where(free, -slope, 0.0)
-        tl.store(FREE + here, free.to(tl.int8), mask=mask)
+        r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
+        r = _marked(r, (u + d > 0.0) | (r > 0.0))
         tl.store(R + here, r, mask=mask)
         UR += _product(u, tl.trans(r), MODE)
     _keep(OUT, 0, UR, SUMS, KP)
@@ -84,7 +71,7 @@ def cg_start(
 
 @triton.jit
 def cg_step(
-    U, R, W, FREE, Z, P, Q, MORE, A, STEPS, BEFORE, OUT, n,
+    U, R, W, Z, P, Q, MORE, A, STEPS, BEFORE, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
     DONE: tl.constexpr, OPERATORS: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +93,9 @@ def cg_step(
         q = (_product(S, w, MODE) + _product(C, u, MODE)).to(kind)
         if OPERATORS:
             q += tl.load(MORE + here, mask=mask, other=0.0)
-        q = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, q, 0.0)
+        r = tl.load(R + here, mask=mask, other=0.0)
+        free = _free(r)
+        q = tl.where(free, q, 0.0)
         if DONE > 0:
             last = tl.load(P + here, mask=mask, other=0.0)
             p = w + beta * last
@@ -117,7 +106,7 @@ def cg_step(
                 z = tl.load(Z + here, mask=mask, other=0.0)
             tl.store(P + here, p, mask=mask)
             tl.store(Z + here, z + alpha * p, mask=mask)
-        r = tl.load(R + here, mask=mask, other=0.0) - alpha * q
+        r = _marked(r - alpha * q, free)
         tl.store(Q + here, q, mask=mask)
         tl.store(R + here, r, mask=mask)
         UR += _product(u, tl.trans(r), MODE)
@@ -126,15 +115,17 @@ def cg_step(
 
 @triton.jit
 def couple(
-    U, R, W, FREE, A, GOING, OUT, n,
+    U, R, W, A, GOING, OUT, n,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    EMPTY: tl.constexpr,
 ):  # fmt: skip
     """W = T R + C U on the free entries, zero on the others: W W', U W', <R,W>. A holds T and C last of four.
 
-    Nothing if GOING is 0.
+    Nothing if GOING is 0, unless W is still empty, as the first step leaves it.
     """
-    if tl.load(GOING) == 0.0:
-        return
+    if not EMPTY:
+        if tl.load(GOING) == 0.0:
+            return
     kind: tl.constexpr = U.dtype.element_ty
     T, C = _square(A, 2, KP), _square(A, 3, KP)
     WW, UW, energy = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64), tl.zeros([KP, BM], tl.float64)
@@ -142,7 +133,7 @@ def couple(
         here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
         u, r = tl.load(U + here, mask=mask, other=0.0), tl.load(R + here, mask=mask, other=0.0)
         w = (_product(T, r, MODE) + _product(C, u, MODE)).to(kind)
-        w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
+        w = tl.where(_free(r), w, 0.0)
         tl.store(W + here, w, mask=mask)
         WW += _product(w, tl.trans(w), MODE)
         UW += _product(u, tl.trans(w), MODE)

@@ -1,0 +1,231 @@
+"""Triton kernels for tiles of codes do what plain Torch does, at every width, precision and step.
+
+They run on the CUDA device where there is one, and elsewhere on CPU tensors by Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="Torch is not installed")
+
+from device_tensors import KERNELS_ON, AnyDevice, with_kernels  # noqa: E402  # first: it chooses the interpreter
+
+pytest.importorskip("triton", reason="Triton is not installed: it comes with Torch for CUDA, and with the extra `test`")
+
+from dspnmf import DSPNMF, GNMF, NMF  # noqa: E402  # not without Triton
+from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
+from dspnmf.backends.cuda import numpy_dtype  # noqa: E402
+from dspnmf.backends.cuda_fused_tiles import FusedTiles  # noqa: E402
+from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles  # noqa: E402
+from dspnmf.backends.cuda_tiles import PlainTiles  # noqa: E402
+from dspnmf.backends.row_model import RandomCodes  # noqa: E402
+
+ROWS = 67  # two tiles and more; interpreting takes long
+LENGTHS = (0.3, 0.2, 0.17, 0.1)
+PLAIN = PlainTiles()
+both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_read_before_it_is_written() -> Iterator[None]:
+    """Memory that kernels are to fill holds NaN."""
+    torch.use_deterministic_algorithms(True, warn_only=True)  # which is what makes Torch fill it
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+class Problem:
+    """Random arrays of tiles on a device, and both implementations of the work on them."""
+
+    def __init__(self, k: int, dtype: torch.dtype, m: int = 37) -> None:
+        self.k, self.n, self.dtype = k, ROWS, dtype
+        self._random = torch.Generator().manual_seed(k)
+        self.X, self.M = self.rand(self.n, m), self.rand(m, k).double()
+        self.kernels = cuda_fused.tiles_for(self.X, k)
+        self.U = self.rand(k, self.n) * (self.rand(k, self.n) < 0.7)
+        self.D = torch.where(self.rand(k, self.n) < 0.3, -self.U, self.rand(k, self.n) - self.U / 2)
+        self.G = self.rand(k, self.n) * k * k / 2
+        A = self.rand(k, k).double()
+        self.S = A @ A.T + torch.eye(k, dtype=torch.float64, device=KERNELS_ON)
+        self.C = 0.1 * self.rand(k, k).double()
+        self.rtol = 3e-6 if dtype == torch.float32 else 1e-12
+
+    def rand(self, *shape: int) -> Any:
+        """Uniform numbers."""
+        return torch.rand(*shape, generator=self._random, dtype=self.dtype).to(KERNELS_ON)
+
+    def same(self, found: Any, known: Any, factor: float = 1.0) -> None:
+        """Whether results agree, relative to the largest number of each array."""
+        if isinstance(known, (list, tuple)):
+            assert len(found) == len(known)
+            for one, other in zip(found, known, strict=True):
+                self.same(one, other, factor)
+            return
+        found, known = (torch.as_tensor(A).double().cpu() for A in (found, known))
+        assert found.shape == known.shape
+        assert (found - known).abs().max() <= factor * self.rtol * known.abs().max() + 1e-30
+
+
+def number(value: float) -> Any:
+    """A number of the device."""
+    return torch.tensor(value, dtype=torch.float64, device=KERNELS_ON)
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 20, 40, 64, 80])
+@both_precisions
+@pytest.mark.parametrize("wide", [True, False], ids=["float64 units", "no float64 units"])
+def test_products_and_sums(k: int, dtype: Any, wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """(X M)', X'D and Gram matrices, also those of the part of a direction that ends at zero."""
+    if not wide and KERNELS_ON == "cpu":
+        monkeypatch.setattr(cuda_fused_tiles, "multiplies_float64", lambda device: False)
+    p = Problem(k, dtype)
+    A = torch.where(p.U + p.D == 0, p.D, 0)
+    p.same(p.kernels.pull(p.X, p.M, k), PLAIN.pull(p.X, p.M, k))
+    p.same(p.kernels.push(p.X, p.D), PLAIN.push(p.X, p.D))
+    p.same(p.kernels.gram(p.D, p.U), PLAIN.gram(p.D, p.U))
+    p.same(p.kernels.gram(p.D, p.U, p.D, part=True), PLAIN.gram(A, p.U, p.D))
+    assert p.kernels.gram(p.D)[0].dtype == torch.float64
+
+
+@pytest.mark.parametrize("k", [1, 3, 20, 40, 80])
+@both_precisions
+@pytest.mark.parametrize("dead", [False, True], ids=["all move", "one has no curvature"])
+def test_sweeps(k: int, dtype: Any, dead: bool) -> None:
+    """The pending step, sweeps, the new direction and its sums; a component without curvature is left as it is."""
+    p = Problem(k, dtype)
+    if dead:
+        p.S[k // 2] = p.S[:, k // 2] = 0.0
+
+    def done(tiles: Any, method: str, *arguments: Any) -> Any:
+        U, D = p.U.clone(), p.D.clone()
+        return [U, D, *getattr(tiles, method)(p.G.clone(), U, D, number(0.3), p.S, *arguments)]
+
+    for method, arguments in (("look", (3, 1.5)), ("look", (number(1.0), number(1.0))), ("face", (2,))):
+        found, known = (done(tiles, method, *arguments) for tiles in (p.kernels, PLAIN))
+        if method == "look":  # the last sweep's change is a difference of numbers that are nearly equal
+            p.same(found.pop(3), known.pop(3), 1e9 if k == 1 else 1e5)
+        p.same(found, known, 1e3)
+
+
+def steps_of(alphas: tuple[float, ...], operators: bool) -> Callable[[Any, Problem], list[Any]]:
+    """Conjugate gradients by tiles, the last step by `project`, then `combine`: all that these leave."""
+
+    def taken(tiles: Any, p: Problem) -> list[Any]:
+        names = dict.fromkeys("zrupq")
+        w = {"U": p.U.clone(), "D": p.D.clone(), "G": 0.3 * p.G, **{name: torch.empty_like(p.U) for name in names}}
+        w["free"] = torch.empty(p.U.shape, dtype=torch.int8, device=KERNELS_ON)
+        T = torch.linalg.inv(p.S)
+        left = [tiles.cg_start(w, (number(0.7), 1.0), p.S, p.C)]
+        left += tiles.couple(w, p.C, T)
+        for turn, alpha in enumerate(alphas):
+            W = 0.3 * w["u"] if operators else None
+            Ur = tiles.cg_step(w, (number(alpha), number(0.5 * alpha if turn else 0.0)), p.S, p.C, W, turn == 0)
+            along = tiles.couple(w, p.C, T)
+            left += [Ur, *along] if alpha else []  # after a step of length zero they say nothing
+        last = alphas[-1] if alphas else 0.2
+        left += tiles.project(w, (number(last), number(0.5 * last if alphas else 0.0)), not alphas)
+        left.append(w["z"].clone())
+        return [*left, *tiles.combine(w, number(0.8), number(1.4)), w["D"]]
+
+    return taken
+
+
+@pytest.mark.parametrize("k", [1, 3, 20, 40, 80])
+@both_precisions
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_conjugate_gradients(k: int, dtype: Any, count: int) -> None:
+    """The residual, so many steps and their sums, the projection and the direction made of it."""
+    p = Problem(k, dtype)
+    taken = steps_of(LENGTHS[:count], operators=count == 4)
+    p.same(taken(p.kernels, p), taken(PLAIN, p), 1e3)
+
+
+@pytest.mark.parametrize("k", [20, 40])
+@pytest.mark.parametrize("before", range(4))
+def test_steps_of_length_zero(k: int, before: int) -> None:
+    """Steps after the last that is taken change nothing, and no number that was never written comes back."""
+    p = Problem(k, torch.float32)
+    taken = steps_of((*LENGTHS[:before], 0.0, 0.0, 0.0), operators=False)
+    p.same(taken(p.kernels, p), taken(PLAIN, p), 1e3)
+
+
+@pytest.mark.parametrize("k", [3, 20])
+@both_precisions
+def test_codes_of_separate_rows(k: int, dtype: Any) -> None:
+    """Codes that minimise every sample's model."""
+    p = Problem(k, dtype)
+    p.same(p.kernels.solve(p.G, p.S), PLAIN.solve(p.G, p.S), 10)
+
+
+@pytest.mark.parametrize("k", [1, 10, 40])
+def test_components(k: int) -> None:
+    """Sweeps over the components, until one changes little."""
+    p = Problem(k, torch.float64)
+    Vt, P = p.rand(3, k), p.rand(3, k) * k / 4
+    p.same(p.kernels.components(Vt, P, p.S, 1e-13), PLAIN.components(Vt, P, p.S, 1e-13), 1e3)
+
+
+@both_precisions
+def test_facts(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest entry, both sums, and how many entries are not allowed."""
+    monkeypatch.setattr(cuda_fused, "_FACTS", 5)
+    X = Problem(3, dtype, m=200).X
+    largest, total, squares, bad = cuda_fused.facts(X)
+    assert (largest, bad) == (float(X.max()), 0)
+    assert total == pytest.approx(float(X.double().sum()), rel=1e-12)
+    assert squares == pytest.approx(float(X.double().square().sum()), rel=1e-12)
+    X[3, 7], X[60, 199], X[0, 0] = float("nan"), -1.0, float("inf")
+    assert cuda_fused.facts(X)[3] == 3
+
+
+@both_precisions
+@pytest.mark.parametrize("k", [1, 7])
+def test_random_codes(k: int, dtype: Any) -> None:
+    """The same numbers as on the host."""
+    U = torch.empty(k, 1025, dtype=dtype, device=KERNELS_ON)
+    start = RandomCodes(2**62 + 11, 0.7, k, numpy_dtype(U))
+    cuda_fused.draw(start, U)
+    np.testing.assert_array_equal(U.cpu().numpy().T, start(0, 1025))
+
+
+def test_kinds_of_tiles() -> None:
+    """Few components in float32 have kernels of their own; beyond 256 there are none."""
+    X = torch.zeros(1, 1, device=KERNELS_ON)
+    kinds = {1: OnChipTiles, 32: OnChipTiles, 33: NarrowTiles, 64: NarrowTiles, 65: FusedTiles, 257: PlainTiles}
+    assert {k: type(cuda_fused.tiles_for(X, k)) for k in kinds} == kinds
+    assert type(cuda_fused.tiles_for(X.double(), 5)) is FusedTiles
+
+
+FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "NMF, hals": (NMF, {"solver": "hals"}),
+    "DSP-NMF, hals": (DSPNMF, {"solver": "hals", "alpha": "auto"}),
+    "DSP-NMF, newton-cg": (DSPNMF, {"solver": "newton-cg", "alpha": "auto"}),
+    "penalties": (NMF, {"solver": "newton-cg", "alpha_W": 0.001, "l1_ratio": 0.5}),
+    "a graph": (GNMF, {"solver": "newton-cg"}),
+    "several starts": (DSPNMF, {"solver": "newton-cg", "alpha": "auto", "n_init": 2}),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fits(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit on a device by kernels is that of NumPy: history, components, codes, codes of new rows."""
+    monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))
+    monkeypatch.setattr(cuda_fused, "_FACTS", 5)
+    monkeypatch.setattr(cuda_fused_tiles, "_PROGRAMS", 4)
+    (cls, parameters), rng = FITS[name], np.random.default_rng(0)
+    X = (rng.random((ROWS, 3)) ** 3 @ rng.random((3, 20)) ** 3 + 0.3 * rng.random((ROWS, 20))).astype(dtype)
+    known, found = (cls(3, max_iter=4, tol=0, random_state=0, **parameters) for _ in range(2))
+    expected = known.fit_transform(X)
+    with with_kernels():
+        Z = found.fit_transform(torch.from_numpy(X).to(KERNELS_ON))
+        new = found.transform(torch.from_numpy(X[::2].copy()).to(KERNELS_ON))
+    rtol = 1e-8 if dtype is np.float64 else 2e-3
+    np.testing.assert_allclose(found.objective_history_, known.objective_history_, rtol=rtol)
+    np.testing.assert_allclose(Z.cpu(), expected, atol=10 * rtol * expected.max())
+    np.testing.assert_allclose(new.cpu(), known.transform(X[::2]), atol=10 * rtol * expected.max())
