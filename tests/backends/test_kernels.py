@@ -5,6 +5,7 @@ They run on the CUDA device where there is one, and elsewhere on CPU tensors by 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -77,8 +78,11 @@ def number(value: float) -> Any:
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 20, 40, 64, 80])
-@both_precisions
-@pytest.mark.parametrize("wide", [True, False], ids=["float64 units", "no float64 units"])
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [(torch.float32, True), (torch.float32, False), (torch.float64, True)],
+    ids=["float32, float64 units", "float32", "float64"],
+)
 def test_products_and_sums(k: int, dtype: Any, wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """(X M)', X'D and Gram matrices, also those of the part of a direction that ends at zero."""
     if not wide and KERNELS_ON == "cpu":
@@ -92,20 +96,18 @@ def test_products_and_sums(k: int, dtype: Any, wide: bool, monkeypatch: pytest.M
     assert p.kernels.gram(p.D)[0].dtype == torch.float64
 
 
-@pytest.mark.parametrize("k", [1, 3, 20, 40, 80])
-@both_precisions
-@pytest.mark.parametrize("dead", [False, True], ids=["all move", "one has no curvature"])
-def test_sweeps(k: int, dtype: Any, dead: bool) -> None:
+@pytest.mark.parametrize("k", [1, 3, 10, 20, 40, 64, 80])
+def test_sweeps(k: int) -> None:
     """The pending step, sweeps, the new direction and its sums; a component without curvature is left as it is."""
-    p = Problem(k, dtype)
-    if dead:
+    p = Problem(k, torch.float64 if k in (3, 40) else torch.float32)
+    if k > 1:
         p.S[k // 2] = p.S[:, k // 2] = 0.0
 
     def done(tiles: Any, method: str, *arguments: Any) -> Any:
         U, D = p.U.clone(), p.D.clone()
         return [U, D, *getattr(tiles, method)(p.G.clone(), U, D, number(0.3), p.S, *arguments)]
 
-    for method, arguments in (("look", (3, 1.5)), ("look", (number(1.0), number(1.0))), ("face", (2,))):
+    for method, arguments in (("look", (number(2.0), number(1.5))), ("face", (1,))):
         found, known = (done(tiles, method, *arguments) for tiles in (p.kernels, PLAIN))
         if method == "look":  # the last sweep's change is a difference of numbers that are nearly equal
             p.same(found.pop(3), known.pop(3), 1e9 if k == 1 else 1e5)
@@ -135,17 +137,17 @@ def steps_of(alphas: tuple[float, ...], operators: bool) -> Callable[[Any, Probl
     return taken
 
 
-@pytest.mark.parametrize("k", [1, 3, 20, 40, 80])
-@both_precisions
-@pytest.mark.parametrize("count", [0, 1, 4])
-def test_conjugate_gradients(k: int, dtype: Any, count: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "count"), [*itertools.product([1, 3, 10, 20], [0, 1, 4]), (40, 0), (40, 4), (64, 4), (80, 1)]
+)
+def test_conjugate_gradients(k: int, count: int) -> None:
     """The residual, so many steps and their sums, the projection and the direction made of it."""
-    p = Problem(k, dtype)
+    p = Problem(k, torch.float64 if k == 3 else torch.float32)
     taken = steps_of(LENGTHS[:count], operators=count == 4)
     p.same(taken(p.kernels, p), taken(PLAIN, p), 1e3)
 
 
-@pytest.mark.parametrize("k", [20, 40])
+@pytest.mark.parametrize("k", [5, 40])
 @pytest.mark.parametrize("before", range(4))
 def test_steps_of_length_zero(k: int, before: int) -> None:
     """Steps after the last that is taken change nothing, and no number that was never written comes back."""
@@ -202,30 +204,30 @@ def test_kinds_of_tiles() -> None:
 
 
 FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {
-    "NMF, hals": (NMF, {"solver": "hals"}),
-    "DSP-NMF, hals": (DSPNMF, {"solver": "hals", "alpha": "auto"}),
-    "DSP-NMF, newton-cg": (DSPNMF, {"solver": "newton-cg", "alpha": "auto"}),
+    "NMF": (NMF, {"solver": "hals"}),
+    "DSP-NMF": (DSPNMF, {"solver": "newton-cg"}),
     "penalties": (NMF, {"solver": "newton-cg", "alpha_W": 0.001, "l1_ratio": 0.5}),
     "a graph": (GNMF, {"solver": "newton-cg"}),
-    "several starts": (DSPNMF, {"solver": "newton-cg", "alpha": "auto", "n_init": 2}),
+    "several starts": (DSPNMF, {"solver": "newton-cg", "n_init": 2}),
 }
 
 
-@pytest.mark.parametrize("name", FITS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("name", "dtype"), [*((name, np.float32) for name in FITS), ("DSP-NMF", np.float64)])
 def test_fits(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit on a device by kernels is that of NumPy: history, components, codes, codes of new rows."""
     monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))
     monkeypatch.setattr(cuda_fused, "_FACTS", 5)
     monkeypatch.setattr(cuda_fused_tiles, "_PROGRAMS", 4)
     (cls, parameters), rng = FITS[name], np.random.default_rng(0)
-    X = (rng.random((ROWS, 3)) ** 3 @ rng.random((3, 20)) ** 3 + 0.3 * rng.random((ROWS, 20))).astype(dtype)
-    known, found = (cls(3, max_iter=4, tol=0, random_state=0, **parameters) for _ in range(2))
+    X = (rng.random((ROWS, 3)) ** 3 @ rng.random((3, 10)) ** 3 + 0.3 * rng.random((ROWS, 10))).astype(dtype)
+    if cls is DSPNMF:  # both terms weigh the same, so that rounding of neither is large
+        parameters = {**parameters, "alpha": float(np.sum(X**2) / np.linalg.norm(X.T @ X) ** 2)}
+    known, found = (cls(3, max_iter=3, tol=0, random_state=0, inner_iter=4, **parameters) for _ in range(2))
     expected = known.fit_transform(X)
     with with_kernels():
         Z = found.fit_transform(torch.from_numpy(X).to(KERNELS_ON))
         new = found.transform(torch.from_numpy(X[::2].copy()).to(KERNELS_ON))
-    rtol = 1e-8 if dtype is np.float64 else 2e-3
+    rtol = 1e-8 if dtype is np.float64 else 1e-4
     np.testing.assert_allclose(found.objective_history_, known.objective_history_, rtol=rtol)
     np.testing.assert_allclose(Z.cpu(), expected, atol=10 * rtol * expected.max())
     np.testing.assert_allclose(new.cpu(), known.transform(X[::2]), atol=10 * rtol * expected.max())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch

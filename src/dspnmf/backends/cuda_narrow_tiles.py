@@ -10,7 +10,6 @@ from dspnmf.backends import triton_kernels as kernels
 from dspnmf.backends import triton_narrow_kernels as narrow
 from dspnmf.backends.cuda_fused_tiles import FusedTiles
 from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
-from dspnmf.backends.tensor_nnls import RowCurvature
 
 _PROGRAMS = 528  # that share a pass: four for each processor of a large device
 

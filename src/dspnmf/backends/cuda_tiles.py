@@ -146,7 +146,7 @@ class PlainTiles:
         return self.gram(w["r"], w["U"])[1]
 
     def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
-        """u = T r + C U on the free entries, zero on the others: <r,u>, u'u, U'u."""
+        """The preconditioned residual: u = T r + C U on the free entries, zero on the others. <r,u>, u'u, U'u."""
         kind = w["U"].dtype
         w["u"].copy_(torch.where(w["free"].bool(), T.to(kind) @ w["r"] + C.to(kind) @ w["U"], 0))
         return [_dot(w["r"], w["u"]), *self.gram(w["u"], w["U"])]

@@ -78,8 +78,8 @@ def cg_step(
     """One preconditioned conjugate-gradient step (Chronopoulos & Gear 1989) and U R'; DONE have been taken.
 
     A holds S and C. With OPERATORS, MORE is what these add to the curvature along W. The first leaves P and Z to the
-    second: W becomes P, and Z is P times the length of that step (BEFORE). A third or later one of length zero means that
-    all is done: nothing is read.
+    second: W becomes P, and Z is P times the length of that step (BEFORE). A third or later one of length zero means
+    that all is done: nothing is read.
     """
     kind: tl.constexpr = U.dtype.element_ty
     alpha, beta, length = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind), tl.load(BEFORE).to(kind)
