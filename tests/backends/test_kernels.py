@@ -6,7 +6,12 @@ They run on the CUDA device where there is one, and elsewhere on CPU tensors by 
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,6 +206,23 @@ def test_kinds_of_tiles() -> None:
     kinds = {1: OnChipTiles, 32: OnChipTiles, 33: NarrowTiles, 64: NarrowTiles, 65: FusedTiles, 257: PlainTiles}
     assert {k: type(cuda_fused.tiles_for(X, k)) for k in kinds} == kinds
     assert type(cuda_fused.tiles_for(X.double(), 5)) is FusedTiles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("k", "dtype", "capability"), [(10, "float32", 90), (20, "float32", 90)])
+def test_kernels_compile(k: int, dtype: str, capability: int) -> None:
+    """What tiles launch compiles for a GPU, also where there is none, and needs no more registers than that has."""
+    script = Path(__file__).with_name("compiled_kernels.py")
+    plain = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    plain["PYTHONPATH"] = os.pathsep.join(sys.path)
+    lines = subprocess.run(
+        [sys.executable, str(script), str(k), dtype, str(capability)],
+        capture_output=True, text=True, check=True, env=plain,
+    ).stdout.splitlines()  # fmt: skip
+    assert {"look" if dtype == "float32" else "block_look", "cg_step", "couple"} <= {
+        json.loads(a)["name"] for a in lines
+    }
+    assert not [line for line in lines if json.loads(line)["stack"] > 16]
 
 
 FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {

@@ -19,7 +19,7 @@ def _tile(n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, tile, row=0, L
     a, cols = row + tl.arange(0, KP), tile * BM + tl.arange(0, BM)
     mask = (a[:, None] < K) & (cols[None, :] < n)
     if LONG:
-        here = a[:, None] * n.to(tl.int64) + cols[None, :]
+        here = a[:, None].to(tl.int64) * n + cols[None, :]
     else:
         here = a[:, None] * n + cols[None, :]
     return here, mask
@@ -69,10 +69,10 @@ def pull(
         if KB > 0:
             w = tl.load(M + cols[:, None] * KP + b[None, :], mask=cols[:, None] < m, other=0.0)
             more += _product(x, w, MODE)
-    here = a[:, None] * n.to(tl.int64) + rows[None, :]
+    here = a[:, None].to(tl.int64) * n + rows[None, :]
     tl.store(G + here, tl.trans(total).to(G.dtype.element_ty), mask=(a[:, None] < K) & (rows[None, :] < n))
     if KB > 0:
-        here = b[:, None] * n.to(tl.int64) + rows[None, :]
+        here = b[:, None].to(tl.int64) * n + rows[None, :]
         tl.store(G + here, tl.trans(more).to(G.dtype.element_ty), mask=(b[:, None] < K) & (rows[None, :] < n))
 
 
@@ -98,11 +98,11 @@ def push(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
         x = tl.trans(_widened(x, MODE))
-        here = a[:, None] * n.to(tl.int64) + rows[None, :]
+        here = a[:, None].to(tl.int64) * n + rows[None, :]
         d = tl.load(D + here, mask=(a[:, None] < K) & (rows[None, :] < n), other=0.0)
         total += _product(x, tl.trans(d), MODE)
         if KB > 0:
-            here = b[:, None] * n.to(tl.int64) + rows[None, :]
+            here = b[:, None].to(tl.int64) * n + rows[None, :]
             d = tl.load(D + here, mask=(b[:, None] < K) & (rows[None, :] < n), other=0.0)
             more += _product(x, tl.trans(d), MODE)
     out = OUT + part * m * KP + cols[:, None] * KP
@@ -128,7 +128,7 @@ def gram(
     number = tl.program_id(0) // (blocks * blocks)
     for tile in range(number, tl.cdiv(n, BM), programs):
         cols = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        first, second = i[:, None] * n.to(tl.int64) + cols[None, :], j[:, None] * n.to(tl.int64) + cols[None, :]
+        first, second = i[:, None].to(tl.int64) * n + cols[None, :], j[:, None].to(tl.int64) * n + cols[None, :]
         one, two = (i[:, None] < K) & (cols[None, :] < n), (j[:, None] < K) & (cols[None, :] < n)
         if LEFT > 0:
             x = tl.load(A + first, mask=one, other=0.0)
@@ -246,7 +246,7 @@ def block_look(
     """
     o, b, cols = tl.arange(0, KO), tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     for block in range(0, KP, KB):
-        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
         mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
         u = _stepped(U, D, T, here, mask)
         tl.store(U + here, u, mask=mask)
@@ -257,11 +257,11 @@ def block_look(
     for sweep in range(tl.load(SWEEPS).to(tl.int32)):
         last = tl.zeros([], kind)
         for block in range(0, KP, KB):
-            here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+            here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
             mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
             g = tl.load(G + here, mask=mask, other=0.0).to(tl.float64 if MODE == "float64" else tl.float32)
             for other in range(0, KP, KO):
-                there = (other + o)[:, None] * n.to(tl.int64) + cols[None, :]
+                there = (other + o)[:, None].to(tl.int64) * n + cols[None, :]
                 y = tl.load(D + there, mask=((other + o)[:, None] < K) & (cols[None, :] < n), other=0.0)
                 pulled = tl.load(
                     S + (block + b)[:, None] * KP + (other + o)[None, :], mask=(other + o)[None, :] < KP, other=0.0
@@ -277,7 +277,7 @@ def block_look(
         first = tl.where(sweep == 0, last, first)
     along, ending = tl.zeros([], kind), tl.zeros([], kind)
     for block in range(0, KP, KB):
-        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
         mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
         u, g = tl.load(U + here, mask=mask, other=0.0), tl.load(G + here, mask=mask, other=0.0)
         d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (tl.load(D + here, mask=mask, other=0.0) - u), -u)
@@ -486,4 +486,4 @@ def draw(U, FACTOR, key, n, MIDDLE: tl.constexpr, BM: tl.constexpr):
     a, b, c, d = tl.philox(key, low, high, (low * 0 + column).to(tl.uint32), low * 0)
     total = a.to(tl.int64) + b.to(tl.int64) + c.to(tl.int64) + d.to(tl.int64)
     codes = tl.load(FACTOR) * tl.abs(total - MIDDLE).to(tl.float64)
-    tl.store(U + column * n.to(tl.int64) + rows, codes.to(U.dtype.element_ty), mask=rows < n)
+    tl.store(U + column.to(tl.int64) * n + rows, codes.to(U.dtype.element_ty), mask=rows < n)
