@@ -13,7 +13,7 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="Torch is not installed")
 
-from dspnmf.backends import cuda, cuda_data  # noqa: E402  # not without Torch
+from dspnmf.backends import cuda, cuda_data, cuda_divergence  # noqa: E402  # not without Torch
 from dspnmf.backends.tensors import CudaBackend  # noqa: E402
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -24,13 +24,13 @@ if KERNELS_ON == "cpu":
 
 
 @contextmanager
-def with_kernels() -> Iterator[None]:
-    """Rows on the device that kernels run on use them."""
+def with_kernels(*, used: bool = True) -> Iterator[None]:
+    """Rows on the device that kernels run on use them, or not."""
     from dspnmf.backends import cuda_fused
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cuda, cuda_data):
-            patch.setattr(module, "fused_kernels", lambda X: cuda_fused)
+        for module in (cuda, cuda_data, cuda_divergence):
+            patch.setattr(module, "fused_kernels", lambda X: cuda_fused if used else None)
         yield
 
 

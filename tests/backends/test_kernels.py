@@ -26,11 +26,19 @@ pytest.importorskip("triton", reason="Triton is not installed: it comes with Tor
 from dspnmf import DSPNMF, GNMF, NMF  # noqa: E402  # not without Triton
 from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
 from dspnmf.backends.cuda import numpy_dtype  # noqa: E402
+from dspnmf.backends.cuda_fused_slabs import FusedSlabsOf  # noqa: E402
 from dspnmf.backends.cuda_fused_tiles import FusedTiles  # noqa: E402
 from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles  # noqa: E402
 from dspnmf.backends.cuda_tiles import PlainTiles  # noqa: E402
-from dspnmf.backends.row_model import RandomCodes  # noqa: E402
+from dspnmf.backends.memory_divergence import FLOORS  # noqa: E402
+from dspnmf.backends.row_model import DivergenceModel, RandomCodes  # noqa: E402
+from dspnmf.backends.tensor_divergence import Pairs, SmallModel  # noqa: E402
+from dspnmf.backends.tensor_slabs import SlabsOf  # noqa: E402
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning"),
+]
 ROWS = 67  # two tiles and more; interpreting takes long
 LENGTHS = (0.3, 0.2, 0.17, 0.1)
 PLAIN = PlainTiles()
@@ -206,6 +214,60 @@ def test_kinds_of_tiles() -> None:
     kinds = {1: OnChipTiles, 32: OnChipTiles, 33: NarrowTiles, 64: NarrowTiles, 65: FusedTiles, 257: PlainTiles}
     assert {k: type(cuda_fused.tiles_for(X, k)) for k in kinds} == kinds
     assert type(cuda_fused.tiles_for(X.double(), 5)) is FusedTiles
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 20, 32])
+def test_looks_of_a_divergence(k: int) -> None:
+    """Distances, pulls, curvature and sums of dense rows, zeros and rows of zeros among them; of some rows, too."""
+    p = Problem(k, torch.float32)
+    X = torch.floor(4 * p.X * (p.X > 0.3))
+    X[5] = 0
+    Vt, U = p.rand(37, k).double(), p.U.contiguous()
+    U[:, 7] = 0
+    model = SmallModel.of(DivergenceModel(1.0, Vt), Pairs.of(k, X.device), torch.float32, FLOORS[4], anchored=True)
+    plain, ours = (kind(X, 1.0, 0.5, k, incomplete=False) for kind in (SlabsOf, FusedSlabsOf))
+    looks = [slabs.slab(slice(0, ROWS)).look(U, model) for slabs in (ours, plain)]
+    some = torch.tensor([3, 7, 60], device=X.device)
+    looks += [look.slab.rows(some).look(U[:, some], model) for look in looks]
+    for found, known in zip(looks[::2], looks[1::2], strict=True):
+        p.same(found.distances, known.distances, 10)
+        p.same(found.pull(), known.pull(), 10)
+        p.same(found.curvature(), known.curvature(), 10)
+    sums = [ours.sums(), plain.sums()]
+    for total, look in zip(sums, looks, strict=False):
+        look.add_pull(total)
+    p.same(sums[0].total(U), sums[1].total(U), 10)
+
+
+def test_slabs_of_a_divergence() -> None:
+    """Kernels look at dense float32 without missing cells, by Kullback-Leibler, with up to 32 components."""
+    X = torch.ones(3, 2, device=KERNELS_ON)
+    assert cuda_fused.slabs_for(X, 1.0, 32, incomplete=False) is FusedSlabsOf
+    for A, beta, k, incomplete in (
+        (X, 1.0, 33, False), (X, 0.5, 5, False), (X.double(), 1.0, 5, False), (X, 1.0, 5, True),
+        (X.to_sparse_csr(), 1.0, 5, False),
+    ):  # fmt: skip
+        assert cuda_fused.slabs_for(A, beta, k, incomplete=incomplete) is SlabsOf
+
+
+@pytest.mark.parametrize("parameters", [{}, {"alpha": 0.01}, {"alpha_W": 0.01, "l1_ratio": 0.5}], ids=str)
+def test_fits_by_a_divergence(parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits to counts by kernels are those by plain Torch, and the objective never rises."""
+    monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))
+    monkeypatch.setattr(cuda_fused, "_FACTS", 5)
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(5 * rng.random((ROWS, 3)) ** 3 @ rng.random((3, 40)) ** 3).astype(np.float32)
+    cls, X = DSPNMF if "alpha" in parameters else NMF, torch.from_numpy(counts).to(KERNELS_ON)
+    fits, codes = [], []
+    for used in (True, False):
+        model = cls(3, beta_loss="kullback-leibler", max_iter=5, tol=0, random_state=0, **parameters)
+        with with_kernels(used=used):
+            fits.append(model.fit(X))
+            codes.append(fits[0].transform(X[::2]).cpu())
+    ours, plain = (model.objective_history_ for model in fits)
+    np.testing.assert_allclose(ours, plain, rtol=1e-4)
+    assert (np.diff(ours) <= 1e-6 * ours[0]).all()
+    np.testing.assert_allclose(*codes, atol=1e-2 * float(codes[0].max()))
 
 
 @pytest.mark.slow

@@ -6,11 +6,14 @@ import torch
 import triton
 
 from dspnmf.backends import triton_kernels as kernels
+from dspnmf.backends.csr_tensors import is_csr
+from dspnmf.backends.cuda_fused_slabs import MOST, FusedSlabsOf
 from dspnmf.backends.cuda_fused_tiles import NARROW, FusedTiles
 from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles
 from dspnmf.backends.cuda_tiles import PlainTiles, Tensor
 from dspnmf.backends.kernels.philox import MIDDLE
 from dspnmf.backends.row_model import RandomCodes
+from dspnmf.backends.tensor_slabs import SlabsOf
 
 _LARGEST = 256  # components that the kernels take
 _ON_CHIP = 32  # components whose conjugate gradients need no memory between
@@ -24,6 +27,12 @@ def tiles_for(X: Tensor, k: int) -> PlainTiles:
     if k > NARROW or X.dtype != torch.float32:
         return FusedTiles(X, k)
     return (OnChipTiles if k <= _ON_CHIP else NarrowTiles)(X, k)
+
+
+def slabs_for(X: Tensor, beta: float, k: int, *, incomplete: bool) -> type[SlabsOf]:
+    """The slabs that a divergence is looked at in."""
+    fused = beta == 1 and k <= MOST and not incomplete and not is_csr(X) and X.dtype == torch.float32
+    return FusedSlabsOf if fused else SlabsOf
 
 
 def facts(X: Tensor) -> tuple[float, float, float, float]:
