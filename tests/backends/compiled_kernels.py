@@ -22,7 +22,8 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from dspnmf.backends import cuda_fused
-from dspnmf.backends.row_model import RandomCodes
+from dspnmf.backends.row_model import DivergenceModel, RandomCodes
+from dspnmf.backends.tensor_divergence import Pairs, SmallModel, Step
 
 KINDS = {"float32": "fp32", "float64": "fp64", "int8": "i8", "int32": "i32", "int64": "i64"}
 LAUNCHES: dict[str, tuple[Any, ...]] = {}  # by what makes a compilation another
@@ -71,6 +72,12 @@ def launches(n: int, m: int, k: int, dtype: torch.dtype) -> None:
     tiles.components(torch.zeros(m, k, dtype=torch.float64), torch.zeros(m, k, dtype=torch.float64), S, 1e-13)
     tiles.best_step(torch.zeros(4, dtype=torch.float64))
     cuda_fused.facts(X)
+    slabs = cuda_fused.slabs_for(X, 1.0, k, incomplete=False)(X, 1.0, 1.0, k, incomplete=False)
+    components = DivergenceModel(1.0, torch.zeros(m, k, dtype=torch.float64))
+    model = SmallModel.of(components, Pairs.of(k, X.device), dtype, 1e-15, anchored=True)
+    look = slabs.slab(slice(0, n)).look(U, model)
+    slabs.swept(Step.of(look.slab, look, model), model, 3)
+    look.add_pull(slabs.sums())
     cuda_fused.draw(RandomCodes(0, 1.0, k, np.dtype(float)), U)
 
 

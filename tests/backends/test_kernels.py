@@ -5,6 +5,7 @@ They run on the CUDA device where there is one, and elsewhere on CPU tensors by 
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -32,12 +33,13 @@ from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles  # noqa: 
 from dspnmf.backends.cuda_tiles import PlainTiles  # noqa: E402
 from dspnmf.backends.memory_divergence import FLOORS  # noqa: E402
 from dspnmf.backends.row_model import DivergenceModel, RandomCodes  # noqa: E402
-from dspnmf.backends.tensor_divergence import Pairs, SmallModel  # noqa: E402
+from dspnmf.backends.tensor_divergence import Pairs, SmallModel, Step  # noqa: E402
 from dspnmf.backends.tensor_slabs import SlabsOf  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
     pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning"),
+    pytest.mark.filterwarnings("ignore:(invalid value|divide by zero) encountered:RuntimeWarning"),  # as GPUs divide
 ]
 ROWS = 67  # two tiles and more; interpreting takes long
 LENGTHS = (0.3, 0.2, 0.17, 0.1)
@@ -225,6 +227,7 @@ def test_looks_of_a_divergence(k: int) -> None:
     Vt, U = p.rand(37, k).double(), p.U.contiguous()
     U[:, 7] = 0
     model = SmallModel.of(DivergenceModel(1.0, Vt), Pairs.of(k, X.device), torch.float32, FLOORS[4], anchored=True)
+    penalized = dataclasses.replace(model, l1=0.1, l2=0.05)
     plain, ours = (kind(X, 1.0, 0.5, k, incomplete=False) for kind in (SlabsOf, FusedSlabsOf))
     looks = [slabs.slab(slice(0, ROWS)).look(U, model) for slabs in (ours, plain)]
     some = torch.tensor([3, 7, 60], device=X.device)
@@ -233,6 +236,8 @@ def test_looks_of_a_divergence(k: int) -> None:
         p.same(found.distances, known.distances, 10)
         p.same(found.pull(), known.pull(), 10)
         p.same(found.curvature(), known.curvature(), 10)
+        step = Step.of(known.slab, known, penalized)
+        p.same(ours.swept(step, penalized, 2), plain.swept(step, penalized, 2), 30)
     sums = [ours.sums(), plain.sums()]
     for total, look in zip(sums, looks, strict=False):
         look.add_pull(total)

@@ -1,9 +1,10 @@
-"""Rows on a device whose errors are measured by a beta divergence: one look at X an iteration, in plain Torch.
+"""Rows on a device whose errors are measured by a beta divergence: one look at X an iteration.
 
 A look reads X twice, in slabs: first for derivatives and curvature of all codes, which are then swept together, and
-then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). Next to X and the codes it takes
-about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two copies of X.
-Products are of k columns and once of k (k + 1) / 2. Sums are float64.
+then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). In plain Torch it takes, next to
+X and the codes, about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two
+copies of X; by kernels (`dspnmf.backends.cuda_fused_slabs`) the curvature alone. Products are of k columns and once of
+k (k + 1) / 2. Sums are float64.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from dspnmf.backends.tensor_divergence import (
     Step,
     best_constant,
     multiplied,
-    swept,
 )
 from dspnmf.backends.tensor_looks import Look
 from dspnmf.backends.tensor_slabs import Slab, SlabsOf
@@ -72,7 +72,7 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
             if sweeps:
                 looks = ((slab, slab.look(self._U(part, small), small)) for part, slab in slabs.each(group))
                 step = Step.joined([Step.of(slab, look, small) for slab, look in looks])
-                proposed = swept(step, small, _LOOK * sweeps)[0]
+                proposed = slabs.swept(step, small, _LOOK * sweeps)[0]
             for part, slab in slabs.each(group):
                 if step is None:
                     look = slab.look(self._U(part, small), small)
@@ -89,7 +89,7 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
         codes = torch.empty(self.k, self.shape[0], dtype=self._X.dtype, device=self._X.device)
         for part, slab in slabs.each(slabs.parts):
             u = best_constant(slab, small) if fresh else self._U(part, small)
-            codes[:, part] = _solved(slab, u, small, SOLVED[self.dtype.itemsize])
+            codes[:, part] = _solved(slabs, slab, u, small, SOLVED[self.dtype.itemsize])
         return codes
 
     def _small(self, model: DivergenceModel, *, anchored: bool) -> SmallModel:
@@ -158,13 +158,13 @@ def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept:
     return slab.look(torch.where(raised, plain, proposed), model)
 
 
-def _solved(slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
+def _solved(slabs: SlabsOf, slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
     """Codes that minimise the model row by row, until a step changes less than `tol` of them."""
     codes, going = u.clone(), torch.arange(u.shape[1], device=u.device)
     look = slab.look(u, model)
     for _ in range(SWEEPS):
         step = Step.of(slab, look, model)
-        proposed, change, size = swept(step, model, _SOLVE)
+        proposed, change, size = slabs.swept(step, model, _SOLVE)
         look = _accepted(slab, step, proposed, model, u.dtype)
         codes[:, going] = look.U
         more = torch.nonzero(~(change <= tol * tol * size)).reshape(-1)

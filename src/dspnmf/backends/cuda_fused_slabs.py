@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from dspnmf.backends import triton_divergence_kernels as kernels
 from dspnmf.backends.cuda_fused_tiles import multiplies_float64
 from dspnmf.backends.cuda_tiles import Tensor
-from dspnmf.backends.tensor_divergence import SmallModel
+from dspnmf.backends.tensor_divergence import SmallModel, Step
 from dspnmf.backends.tensor_looks import Look
 from dspnmf.backends.tensor_slabs import DenseSlab, DenseSums, SlabsOf, StoredSums
 
@@ -122,3 +122,18 @@ class FusedSlabsOf(SlabsOf):
     def slab(self, part: slice) -> FusedSlab:
         """Rows of X as they are."""
         return FusedSlab(self._X[part], self._unit)
+
+    def swept(self, step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """By one kernel, without a structure term."""
+        if step.similar is not None:
+            return super().swept(step, model, sweeps)
+        (k, n), number = step.U.shape, model.pairs.number
+        side = 16 if k <= 16 else 32
+        start, H = step.U.contiguous(), step.H.contiguous()
+        U, G = torch.empty_like(start), (step.push - step.pull).to(start.dtype).contiguous()
+        number = pad(number, (0, side - k, 0, side - k)).contiguous()
+        changes = torch.empty(2, n, dtype=torch.float64, device=U.device)
+        kernels.swept[(triton.cdiv(n, 32),)](
+            start, G, H, number, U, changes, n, model.l1, 2 * model.l2, sweeps, K=k, KP=side, BM=32, num_warps=1
+        )
+        return U, changes[0], changes[1]

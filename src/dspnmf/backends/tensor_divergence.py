@@ -17,14 +17,16 @@ H       pairs x B   curvature of its bound, an entry for every pair of component
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.row_model import DivergenceModel
 from dspnmf.backends.tensor_looks import Look
-from dspnmf.backends.tensor_slabs import Slab
+
+if TYPE_CHECKING:
+    from dspnmf.backends.tensor_slabs import Slab
 
 _TINY = 1e-290
 _ROOT = 1e-9, 1e30  # of a factor, at least and at most

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 
 from dspnmf.backends.csr_tensors import csr_of_parts, csr_rows, csr_with_values, is_csr, row_numbers, transposition
 from dspnmf.backends.csr_tensors import transposed as csr_transposed
 from dspnmf.backends.cuda_tiles import PlainTiles, Tensor
+from dspnmf.backends.tensor_divergence import SmallModel, Step, swept
 from dspnmf.backends.tensor_looks import Look, PlainLook
-
-if TYPE_CHECKING:
-    from dspnmf.backends.tensor_divergence import SmallModel
 
 SLAB = 2**25  # entries of X, and numbers of the curvature, that are looked at at once
 HELD = 2**26  # numbers of the curvature whose rows are swept at once
@@ -187,6 +185,10 @@ class SlabsOf:
     def each(self, parts: Iterable[slice]) -> Iterator[tuple[slice, Slab]]:
         """Slabs with the rows they have."""
         return ((part, self.slab(part)) for part in parts)
+
+    def swept(self, step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Codes after sweeps over a model, squared changes and sizes."""
+        return swept(step, model, sweeps)
 
     def sums(self) -> DenseSums | StoredSums:
         """To be added to, slab by slab."""

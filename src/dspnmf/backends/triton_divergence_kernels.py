@@ -98,3 +98,37 @@ def sums(
         total += _product(tl.trans(ratio), u, SUMS)
     a = tl.arange(0, KP)
     tl.store(OUT + part * m * KP + cols[:, None] * KP + a[None, :], total, mask=cols[:, None] < m)
+
+
+@triton.jit
+def swept(
+    U, G, H, NUMBER, OUT, CHANGE, n, l1, l2, sweeps,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr,
+):  # fmt: skip
+    """Sweeps over a model with slopes G and curvature H: the codes; of every row their squared change and size in H.
+
+    Steps are those of `dspnmf.backends.tensor_divergence.stepped`: Newton's in a code where it grows, in its inverse
+    where it falls. NUMBER says where pairs of components stand in H.
+    """
+    a, cols = tl.arange(0, KP), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    mask = (a[:, None] < K) & (cols[None, :] < n)
+    here = a[:, None].to(tl.int64) * n + cols[None, :]
+    start, slopes = tl.load(U + here, mask=mask, other=0.0), tl.load(G + here, mask=mask, other=0.0)
+    Y = start
+    for _ in range(sweeps):
+        for i in range(K):
+            at, pairs = (a == i)[:, None], tl.load(NUMBER + i * KP + a).to(tl.int64)
+            h = tl.load(H + pairs[:, None] * n + cols[None, :], mask=mask, other=0.0)
+            u = tl.sum(tl.where(at, Y, 0.0), axis=0)
+            slope = tl.sum(tl.where(at, slopes, 0.0), axis=0) + l1 + l2 * u
+            curve = tl.sum(tl.where(at, h, 0.0), axis=0) + l2
+            new = tl.where(slope < 0.0, u - slope / curve, u * (u * curve) / (u * curve + slope))
+            new = tl.where(new < float("inf"), new, u)  # also where it is no number
+            slopes += h * (new - u)[None, :]
+            Y = tl.where(at, new[None, :], Y)
+    pairs = tl.load(NUMBER + a * KP + a).to(tl.int64)
+    h = tl.load(H + pairs[:, None] * n + cols[None, :], mask=mask, other=0.0).to(tl.float64) + l2
+    moved, size = (Y - start).to(tl.float64), Y.to(tl.float64)
+    tl.store(OUT + here, Y, mask=mask)
+    tl.store(CHANGE + cols, tl.sum(moved * moved * h, axis=0), mask=cols < n)
+    tl.store(CHANGE + n + cols, tl.sum(size * size * h, axis=0), mask=cols < n)
