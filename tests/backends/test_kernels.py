@@ -24,7 +24,7 @@ from device_tensors import KERNELS_ON, AnyDevice, with_kernels  # noqa: E402  # 
 
 pytest.importorskip("triton", reason="Triton is not installed: it comes with Torch for CUDA, and with the extra `test`")
 
-from dspnmf import DSPNMF, GNMF, NMF  # noqa: E402  # not without Triton
+from dspnmf import DSPNMF, NMF  # noqa: E402  # not without Triton
 from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
 from dspnmf.backends.cuda import numpy_dtype  # noqa: E402
 from dspnmf.backends.cuda_fused_slabs import FusedSlabsOf  # noqa: E402
@@ -261,14 +261,14 @@ def test_fits_by_a_divergence(parameters: dict[str, Any], monkeypatch: pytest.Mo
     monkeypatch.setattr(tensors, "backend_for", lambda X: AnyDevice(X.device))
     monkeypatch.setattr(cuda_fused, "_FACTS", 5)
     rng = np.random.default_rng(0)
-    counts = rng.poisson(5 * rng.random((ROWS, 3)) ** 3 @ rng.random((3, 40)) ** 3).astype(np.float32)
+    counts = rng.poisson(5 * rng.random((ROWS, 3)) ** 3 @ rng.random((3, 20)) ** 3).astype(np.float32)
     cls, X = DSPNMF if "alpha" in parameters else NMF, torch.from_numpy(counts).to(KERNELS_ON)
     fits, codes = [], []
     for used in (True, False):
-        model = cls(3, beta_loss="kullback-leibler", max_iter=5, tol=0, random_state=0, **parameters)
+        model = cls(3, beta_loss="kullback-leibler", max_iter=3, tol=0, random_state=0, **parameters)
         with with_kernels(used=used):
             fits.append(model.fit(X))
-            codes.append(fits[0].transform(X[::2]).cpu())
+            codes.append(fits[0].transform(X[::8]).cpu())
     ours, plain = (model.objective_history_ for model in fits)
     np.testing.assert_allclose(ours, plain, rtol=1e-4)
     assert (np.diff(ours) <= 1e-6 * ours[0]).all()
@@ -296,7 +296,6 @@ FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "NMF": (NMF, {"solver": "hals"}),
     "DSP-NMF": (DSPNMF, {"solver": "newton-cg"}),
     "penalties": (NMF, {"solver": "newton-cg", "alpha_W": 0.001, "l1_ratio": 0.5}),
-    "a graph": (GNMF, {"solver": "newton-cg"}),
     "several starts": (DSPNMF, {"solver": "newton-cg", "n_init": 2}),
 }
 

@@ -1,4 +1,8 @@
-"""The work on tiles of few components in float32: all of a tile on the chip, its sums in the pass that makes it."""
+"""The work on tiles of few components in float32: all of a tile on the chip, its sums in the pass that makes it.
+
+That is limited by what is read and written. With three conjugate-gradient steps an iteration of newton-cg reads and
+writes 50 arrays of the codes' size by `OnChipTiles`, and 71 by `FusedTiles`, next to X.
+"""
 
 from __future__ import annotations
 
