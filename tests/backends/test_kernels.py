@@ -6,6 +6,7 @@ They run on the CUDA device where there is one, and elsewhere on CPU tensors by 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import json
 import os
@@ -22,7 +23,9 @@ torch = pytest.importorskip("torch", reason="Torch is not installed")
 
 from device_tensors import KERNELS_ON, AnyDevice, with_kernels  # noqa: E402  # first: it chooses the interpreter
 
-pytest.importorskip("triton", reason="Triton is not installed: it comes with Torch for CUDA, and with the extra `test`")
+triton = pytest.importorskip(
+    "triton", reason="Triton is not installed: it comes with Torch for CUDA, and with the extra `test`"
+)
 
 from dspnmf import DSPNMF, NMF  # noqa: E402  # not without Triton
 from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
@@ -216,6 +219,14 @@ def test_kinds_of_tiles() -> None:
     kinds = {1: OnChipTiles, 32: OnChipTiles, 33: NarrowTiles, 64: NarrowTiles, 65: FusedTiles, 257: PlainTiles}
     assert {k: type(cuda_fused.tiles_for(X, k)) for k in kinds} == kinds
     assert type(cuda_fused.tiles_for(X.double(), 5)) is FusedTiles
+
+
+def test_an_old_triton_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Triton without products in float64 is as none."""
+    monkeypatch.setattr(triton, "__version__", "3.4.0")
+    monkeypatch.delitem(sys.modules, "dspnmf.backends.cuda_fused")
+    with pytest.raises(ImportError, match=r"Triton 3\.4\.0 makes no products in float64"):
+        importlib.import_module("dspnmf.backends.cuda_fused")
 
 
 @pytest.mark.parametrize("k", [1, 3, 10, 20, 32])

@@ -465,6 +465,6 @@ def fused_kernels(X: Tensor) -> ModuleType | None:
         return None
     try:
         from dspnmf.backends import cuda_fused
-    except ImportError:  # Torch for this platform comes without Triton
+    except ImportError:  # Torch for this platform comes without Triton, or with an old one
         return None
     return cuda_fused

@@ -15,6 +15,9 @@ from dspnmf.backends.kernels.philox import MIDDLE
 from dspnmf.backends.row_model import RandomCodes
 from dspnmf.backends.tensor_slabs import SlabsOf
 
+if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 5):
+    raise ImportError(f"Triton {triton.__version__} makes no products in float64; Triton 3.5 (of Torch 2.9) does.")
+
 _LARGEST = 256  # components that the kernels take
 _ON_CHIP = 32  # components whose conjugate gradients need no memory between
 _FACTS = 2112  # programs among which a reading of X is divided
