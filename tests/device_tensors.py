@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,25 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch", reason="Torch is not installed")
 
-from dspnmf.backends.tensors import CudaBackend  # noqa: E402  # not without Torch
+from dspnmf.backends import cuda, cuda_data, cuda_divergence  # noqa: E402  # not without Torch
+from dspnmf.backends.tensors import CudaBackend  # noqa: E402
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_cuda)]
+KERNELS_ON = "cuda" if torch.cuda.is_available() else "cpu"  # by Triton's interpreter
+if KERNELS_ON == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # which counts when Triton is imported
+
+
+@contextmanager
+def with_kernels(*, used: bool = True) -> Iterator[None]:
+    """Rows on the device that kernels run on use them, or not."""
+    from dspnmf.backends import cuda_fused
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (cuda, cuda_data, cuda_divergence):
+            patch.setattr(module, "fused_kernels", lambda X: cuda_fused if used else None)
+        yield
 
 
 class AnyDevice(CudaBackend):

@@ -182,7 +182,7 @@ def work(kind: str, k: int, dtype: Any) -> tuple[Any, str]:
     """An implementation, and its device."""
     if kind == "plain":
         return cuda_tiles.PlainTiles(), "cpu"
-    from dspnmf.backends.cuda_fused_tiles import tiles_for
+    from dspnmf.backends.cuda_fused import tiles_for
 
     return tiles_for(torch.zeros(1, 1, device="cuda", dtype=torch.from_numpy(np.zeros(1, dtype)).dtype), k), "cuda"
 

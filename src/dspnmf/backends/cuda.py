@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -168,7 +168,8 @@ class DeviceRows(ConjugateGradientRows):
         self._operators = DeviceOperators(operators, X.dtype, X.device)
         kernels = fused_kernels(X)
         self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
-        records = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators and not self.completes
+        kernels_alone = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators
+        records = X.is_cuda and kernels_alone and not self.completes
         self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
         self._w: dict[str, Tensor] = {}
         self._common: dict[str, Tensor] = {}  # U and D of several starts (r x k x n), of which this one has a slice
@@ -354,24 +355,22 @@ class DeviceRows(ConjugateGradientRows):
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Tensor:
         """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""
-        self._first, self._last = True, (0.0, 0.0)
+        self._first, self._last, self._inverse = True, (0.0, 0.0), inverse
         W = self._operators.curved(model, self._w["D"], tau)
         w = self._w if W is None else {**self._w, "G": self._w["G"] - W}
-        self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD, inverse)
-        return self._tiles.residual_sums(w)
+        return self._tiles.cg_start(w, (tau, sigma), self._S, model.coupling * UD)
 
     def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: Tensor, inverse: Tensor) -> Tensor:
         """One conjugate-gradient step; U'r."""
-        first, self._first = self._first, False
+        first, self._first, self._inverse = self._first, False, inverse
         W = self._operators.curved(model, self._w["u"])
-        self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, inverse, W, first)
-        return self._tiles.residual_sums(self._w)
+        return self._tiles.cg_step(self._w, (alpha, beta), self._S, model.coupling * Uu, W, first)
 
     def couple(self, C: Tensor) -> Slope:
-        """Add U C to u on the free entries; the model along u."""
-        u, between = self._w["u"], self._operators.between
-        (energy,) = self._tiles.couple(self._w, C.T)
-        return cast(Slope, _Residual(energy, lambda: self._tiles.direction_sums(self._w), lambda: between((u,), u)[0]))
+        """Make u of the residual: r inverse + U C on the free entries; the model along u."""
+        energy, uu, Uu = self._tiles.couple(self._w, C.T, self._inverse)
+        u = self._w["u"]
+        return Slope(energy, Uu, uu, self._operators.between((u,), u)[0])
 
     def cg_last(self, alpha: Scalar, beta: Scalar) -> None:
         """The last conjugate-gradient step, which `project` takes."""
@@ -460,26 +459,12 @@ def dense_chunks(X: Tensor) -> Iterator[tuple[int, Tensor]]:
         yield i, (csr_rows(X, i, i + step).to_dense() if is_csr(X) else X[i : i + step]).double()
 
 
-class _Residual:
-    """A `Slope` along the preconditioned residual u; its sums are made when asked for, if anybody does."""
-
-    def __init__(
-        self, energy: Tensor, sums: Callable[[], list[Tensor]], between: Callable[[], tuple[Tensor, ...]]
-    ) -> None:
-        self.slope, self._made_sums, self._made_between = energy, sums, between
-
-    _sums = cached_property(lambda self: self._made_sums())
-    UD = property(lambda self: self._sums[1])
-    DD = property(lambda self: self._sums[0])
-    DLD = cached_property(lambda self: self._made_between())
-
-
 def fused_kernels(X: Tensor) -> ModuleType | None:
     """The module of Triton kernels, where they are to be had for X."""
     if not X.is_cuda:
         return None
     try:
-        from dspnmf.backends import cuda_fused_tiles
-    except ImportError:  # Torch for this platform comes without Triton
+        from dspnmf.backends import cuda_fused
+    except ImportError:  # Torch for this platform comes without Triton, or with an old one
         return None
-    return cuda_fused_tiles
+    return cuda_fused

@@ -1,9 +1,10 @@
-"""Rows on a device whose errors are measured by a beta divergence: one look at X an iteration, in plain Torch.
+"""Rows on a device whose errors are measured by a beta divergence: one look at X an iteration.
 
 A look reads X twice, in slabs: first for derivatives and curvature of all codes, which are then swept together, and
-then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). Next to X and the codes it takes
-about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two copies of X.
-Products are of k columns and once of k (k + 1) / 2. Sums are float64.
+then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). In plain Torch it takes, next to
+X and the codes, about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two
+copies of X; by kernels (`dspnmf.backends.cuda_fused_slabs`) the curvature alone. Products are of k columns and once of
+k (k + 1) / 2. Sums are float64.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ import torch
 
 from dspnmf._typing import Array
 from dspnmf.backends.csr_tensors import stored_values
-from dspnmf.backends.cuda import DeviceRows
+from dspnmf.backends.cuda import DeviceRows, fused_kernels
 from dspnmf.backends.cuda_tiles import Tensor, gram
 from dspnmf.backends.memory_divergence import FLOORS, SOLVED, SWEEPS
 from dspnmf.backends.protocol import DivergenceRows
 from dspnmf.backends.row_model import DivergenceModel, DivergenceSums
 from dspnmf.backends.tensor_divergence import (
-    Look,
     Pairs,
     SmallModel,
     Step,
     best_constant,
     multiplied,
-    swept,
 )
+from dspnmf.backends.tensor_looks import Look
 from dspnmf.backends.tensor_slabs import Slab, SlabsOf
 
 _LOOK = 3  # sweeps over a model, for each one asked for: they cost no look at X
@@ -70,12 +70,12 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
         for group in slabs.groups():
             first, step = group[0].start, None
             if sweeps:
-                looks = ((slab, Look.at(slab, self._U(part, small), small)) for part, slab in slabs.each(group))
+                looks = ((slab, slab.look(self._U(part, small), small)) for part, slab in slabs.each(group))
                 step = Step.joined([Step.of(slab, look, small) for slab, look in looks])
-                proposed = swept(step, small, _LOOK * sweeps)[0]
+                proposed = slabs.swept(step, small, _LOOK * sweeps)[0]
             for part, slab in slabs.each(group):
                 if step is None:
-                    look = Look.at(slab, self._U(part, small), small)
+                    look = slab.look(self._U(part, small), small)
                 else:
                     some = slice(part.start - first, part.stop - first)
                     look = _accepted(slab, step.part(some), proposed[:, some], small, U.dtype)
@@ -89,7 +89,7 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
         codes = torch.empty(self.k, self.shape[0], dtype=self._X.dtype, device=self._X.device)
         for part, slab in slabs.each(slabs.parts):
             u = best_constant(slab, small) if fresh else self._U(part, small)
-            codes[:, part] = _solved(slab, u, small, SOLVED[self.dtype.itemsize])
+            codes[:, part] = _solved(slabs, slab, u, small, SOLVED[self.dtype.itemsize])
         return codes
 
     def _small(self, model: DivergenceModel, *, anchored: bool) -> SmallModel:
@@ -103,7 +103,9 @@ class DeviceDivergenceRows(DeviceRows, DivergenceRows):
     def _slabs_of(self, model: DivergenceModel) -> SlabsOf:
         beta = float(model.beta)
         if beta not in self._slabs:
-            self._slabs[beta] = SlabsOf(self._X, beta, 1 / self.scale, self.k, incomplete=self._incomplete)
+            kernels = fused_kernels(self._X)
+            kind = SlabsOf if kernels is None else kernels.slabs_for(self._X, beta, self.k, incomplete=self._incomplete)
+            self._slabs[beta] = kind(self._X, beta, 1 / self.scale, self.k, incomplete=self._incomplete)
         return self._slabs[beta]
 
     def _U(self, part: slice, small: SmallModel) -> Tensor:
@@ -123,15 +125,12 @@ class _Sums:
 
     def add(self, slab: Slab, look: Look) -> None:
         """A slab with its codes."""
-        U, (pull, push) = look.U, look.weights
         self._value += look.distances.sum()
-        self._pull.add(pull, U)
+        look.add_pull(self._pull)
         if self._push is not None:
-            lost = slab.missing if push is None else push
-            assert lost is not None
-            self._push.add(lost, U)
+            look.add_push(self._push)
         if self._XU is not None:
-            self._XU.add(slab.x, U)
+            self._XU.add(slab.x, look.U)
 
     def total(self, U: Tensor) -> DivergenceSums:
         """When all slabs were added; `U` are all codes."""
@@ -149,23 +148,23 @@ def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept:
     So for rows whose codes would all but vanish: a row near zero takes many steps to grow again.
     """
     proposed = proposed.to(kept).to(proposed.dtype)
-    look = Look.at(slab, proposed, model)
+    look = slab.look(proposed, model)
     raised = ~(look.distances + step.others(proposed, model) <= step.before)
     raised |= proposed.amax(0) < _VANISHED * step.U.amax(0)
     if not bool(raised.any()):
         return look
     plain = multiplied(step, model)
     plain = torch.where(torch.isfinite(plain), plain, step.U).to(kept).to(proposed.dtype)
-    return Look.at(slab, torch.where(raised, plain, proposed), model)
+    return slab.look(torch.where(raised, plain, proposed), model)
 
 
-def _solved(slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
+def _solved(slabs: SlabsOf, slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
     """Codes that minimise the model row by row, until a step changes less than `tol` of them."""
     codes, going = u.clone(), torch.arange(u.shape[1], device=u.device)
-    look = Look.at(slab, u, model)
+    look = slab.look(u, model)
     for _ in range(SWEEPS):
         step = Step.of(slab, look, model)
-        proposed, change, size = swept(step, model, _SOLVE)
+        proposed, change, size = slabs.swept(step, model, _SOLVE)
         look = _accepted(slab, step, proposed, model, u.dtype)
         codes[:, going] = look.U
         more = torch.nonzero(~(change <= tol * tol * size)).reshape(-1)
@@ -173,5 +172,5 @@ def _solved(slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:
             break
         if len(more) < len(going):
             slab, going = slab.rows(more), going[more]
-            look = Look.at(slab, look.U[:, more], model)
+            look = slab.look(look.U[:, more], model)
     return codes

@@ -1,7 +1,7 @@
 """The work on tiles by Triton kernels, on CUDA devices.
 
-`FusedTiles` take any number of components up to 256; with up to 64 in float32, `NarrowTiles` sweep over all of a tile
-on the chip. Sums over rows are made in float64 on devices that multiply in float64 at speed,
+`FusedTiles` take any number of components up to 256; few in float32 have tiles of their own
+(`dspnmf.backends.cuda_narrow_tiles`). Sums over rows are made in float64 on devices that multiply in float64 at speed,
 elsewhere of short runs in float32. Where curvature differs from row to row (graphs with varying degrees), sweeps are
 those of `PlainTiles`: the kernels keep one inverse diagonal for all rows.
 """
@@ -15,13 +15,10 @@ from torch.nn.functional import pad
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
 from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
-from dspnmf.backends.kernels.philox import MIDDLE
-from dspnmf.backends.row_model import RandomCodes
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
 from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
-_LARGEST = 256  # components that the kernels take
-_NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
+NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
 _PROGRAMS = 512  # that share a sweep over the components
 _SHARES = 528  # programs among which sums over rows are divided: four for each processor of a large device
 _SETTLING = 8  # sweeps before codes are solved for
@@ -29,26 +26,9 @@ _FEWEST = 128  # rows that are worth a share
 _FLOAT64_UNITS = {(8, 0), (9, 0), (10, 0)}  # compute capabilities with tensor units for float64
 
 
-def tiles_for(X: Tensor, k: int) -> PlainTiles:
-    """The kernels that take X."""
-    if k > _LARGEST:
-        return PlainTiles()
-    return (NarrowTiles if k <= _NARROW and X.dtype == torch.float32 else FusedTiles)(X, k)
-
-
-def facts(X: Tensor) -> tuple[float, float, float, float]:
-    """Of a dense X: the largest entry, the sums of entries and of squares, and how many are not allowed."""
-    parts = torch.empty(4 * _SHARES, 4, dtype=torch.float64, device=X.device)
-    kernels.facts[(len(parts),)](X, parts, *X.shape, X.stride(0), BM=8, BN=128, num_warps=4)
-    largest, total, squares, bad = torch.cat([parts[:, :1].amax(0), parts[:, 1:].sum(0)]).tolist()
-    return largest, total, squares, bad
-
-
-def draw(start: RandomCodes, U: Tensor) -> None:
-    """Random codes (k x n), in place."""
-    k, n = U.shape
-    factor = torch.full((), start.factor, dtype=torch.float64, device=U.device)
-    kernels.draw[(triton.cdiv(n, 512), k)](U, factor, start.key, n, MIDDLE=MIDDLE, BM=512, num_warps=4)
+def multiplies_float64(device: torch.device) -> bool:
+    """Whether a device multiplies in float64 at speed."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) in _FLOAT64_UNITS
 
 
 def _packing(k: int) -> tuple[int, int, int]:
@@ -62,11 +42,10 @@ class FusedTiles(PlainTiles):
     """Products with X, sums over rows and sweeps by kernels, block of components by block."""
 
     def __init__(self, X: Tensor, k: int) -> None:
-        self._k, self._block = k, 16 if k > _NARROW else max(16, int(triton.next_power_of_2(k)))  # for sums over rows
+        self._k, self._block = k, 32 if 16 < k <= NARROW else 16  # for sums over rows
         self._kp = self._grid(k, self._block) * self._block
         self._device, self._dtype = X.device, X.dtype
-        wide = X.dtype == torch.float64 or torch.cuda.get_device_capability(X.device) in _FLOAT64_UNITS
-        self._sums = "float64" if wide else "tf32x3"
+        self._sums = "float64" if X.dtype == torch.float64 or multiplies_float64(X.device) else "tf32x3"
         self._always = torch.ones(1, dtype=torch.float64, device=X.device)
         self._going = self._always
         self._packed = _packing(k)
@@ -84,10 +63,6 @@ class FusedTiles(PlainTiles):
     def _products(self) -> str:
         """As `_mode`, where units for float64 are as fast as three products of TF32."""
         return self._sums if self._mode == "tf32x3" else self._mode
-
-    @property
-    def _tile(self) -> dict[str, int]:
-        return {"K": self._k, "KP": self._kp, "KB": self._block}
 
     def _grid(self, n: int, width: int) -> int:
         return int(triton.cdiv(n, width))
@@ -140,13 +115,14 @@ class FusedTiles(PlainTiles):
     def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
         """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
         across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
-        tile = {"BM": 64, "num_warps": 2} if self._kp <= 32 else {"BM": 32, "num_warps": 1 if across > 1 else 4}
-        most = (2 if self._kp <= 32 else 4 if across > 1 else 1) * _SHARES
+        width = 16 if len(left) == 2 else 64 if across == 1 else 32  # three sums leave few registers
+        most = (2 if across == 1 else 4) * _SHARES
         shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
         parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
         kernels.gram[(shares * across,)](
             C, A, B, self._always if going is None else going, parts, C.shape[1],
-            MODE=self._sums, **self._tile, LEFT=len(left), PART=part, **tile,
+            K=self._k, KP=self._kp, KB=self._block, BM=width, MODE=self._sums, LEFT=len(left), PART=part,
+            num_warps=1 if across > 1 and self._block == 16 else 2,
         )  # fmt: skip
         return list(parts.sum(0)[:, : self._k, : self._k].unbind())
 
@@ -205,44 +181,39 @@ class FusedTiles(PlainTiles):
             *(w[name] for name in names.split()), self._squares, *numbers, n,
             K=self._k, KP=self._square, KR=64 if self._square == 64 else 32, KB=32, BM=64, MODE=self._products,
             LONG=self._k * n >= 2**31, **flags,
-            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square <= _NARROW else 2,
+            num_warps=2 if self._square == 32 else 4, num_stages=1 if self._square <= NARROW else 2,
         )  # fmt: skip
 
     def _keep(self, number: int, A: Tensor) -> None:
         """A small square where kernels find it."""
         self._squares[number, : self._k, : self._k].copy_(A)
 
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
         """The residual on the free entries."""
-        for number, A in enumerate((S, S + C, T)):
+        for number, A in enumerate((S, S + C)):
             self._keep(number, A)
         self._going = self._always
-        self._cg(kernels.cg_start, "U D G r u free", w, stacked(steps, self._device))
+        self._cg(kernels.cg_start, "U D G r free", w, stacked(steps, self._device))
+        return self.gram(w["r"], w["U"], going=self._going)[1]
 
     def cg_step(
-        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> None:
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, W: Tensor | None, first: bool
+    ) -> Tensor:
         """One step; nothing where its length is zero."""
         self._keep(1, C)
         self._going = stacked(steps, self._device)
         held = {**w, "W": w["u"] if W is None else W}  # a pointer that is not read
         names = "U r u free z p q W"
         self._cg(kernels.cg_step, names, held, self._going, FIRST=first, OPERATORS=W is not None)
-
-    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
-        """Nothing is added up after a step of length zero."""
         return self.gram(w["r"], w["U"], going=self._going)[1]
 
-    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
-        """Nothing is changed after a step of length zero."""
-        self._keep(3, C)
+    def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
+        """Nothing is changed and nothing added up after a step of length zero."""
+        for number, A in enumerate((T, C), 2):
+            self._keep(number, A)
         parts = torch.empty(self._grid(w["U"].shape[1], 64), dtype=torch.float64, device=self._device)
         self._cg(kernels.couple, "U r u free", w, self._going, parts)
-        return [parts.sum()]
-
-    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """Nothing is added up after a step of length zero."""
-        return self.gram(w["u"], w["U"], going=self._going)
+        return [parts.sum(), *self.gram(w["u"], w["U"], going=self._going)]
 
     def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
         """The direction, then its sums."""
@@ -286,20 +257,3 @@ class FusedTiles(PlainTiles):
         t = torch.empty(2, dtype=torch.float64, device=c.device)
         kernels.quartic_step[(1,)](c, t, END=2 * LONGEST, POINTS=512, num_warps=4)
         return t[0], t[1]
-
-
-class NarrowTiles(FusedTiles):
-    """All components of a tile on the chip."""
-
-    def _looked(
-        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
-    ) -> list[Tensor]:
-        """All of a tile on the chip."""
-        off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
-        n = U.shape[1]
-        parts = torch.empty(self._grid(n, 32), 4, dtype=self._dtype, device=self._device)
-        kernels.look[(len(parts),)](
-            G, U, D, off, inverse, t, self._number(stretch), self._number(sweeps), parts, n,
-            K=self._k, KP=self._kp, BM=32, num_warps=1,
-        )  # fmt: skip
-        return list(parts.sum(0, dtype=torch.float64).unbind())

@@ -1,4 +1,4 @@
-"""What a device does with a tile of codes, in plain Torch; by Triton kernels in `dspnmf.backends.cuda_fused_tiles`.
+"""What a device does with a tile of codes, in plain Torch; by Triton kernels in `dspnmf.backends.cuda_fused`.
 
 All arrays of the codes' shape are k x n. Small arrays come in float64 and leave in float64; steps are numbers or
 tensors without dimensions, never looked at.
@@ -118,20 +118,20 @@ class PlainTiles:
         A = torch.where(U + D == 0, D, 0)
         return [_dot(G, D), _dot(G, A), *self.gram(D, U), *self.gram(A, U, D)]
 
-    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor) -> None:
-        """Shorten D; the residual r (G holds what operators pull there), u = T r."""
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
+        """Shorten D; the residual r (G holds what operators pull there): U'r."""
         U, D, kind = w["U"], w["D"], w["U"].dtype
         tau, sigma = (as_step(step, U) for step in steps)
         D.mul_(torch.where(U + D == 0, sigma, tau))
         slope = S.to(kind) @ (U + D) + C.to(kind) @ U - w["G"]
         w["free"].copy_((U + D > 0) | (slope < 0))
         w["r"].copy_(torch.where(w["free"].bool(), -slope, 0))
-        w["u"].copy_(T.to(kind) @ w["r"])
+        return self.gram(w["r"], U)[1]
 
     def cg_step(
-        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, T: Tensor, W: Tensor | None, first: bool
-    ) -> None:
-        """One conjugate-gradient step (Chronopoulos & Gear 1989), u = T r; in the first z, p and q hold nothing."""
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, W: Tensor | None, first: bool
+    ) -> Tensor:
+        """One conjugate-gradient step (Chronopoulos & Gear 1989): U'r; in the first z, p and q hold nothing."""
         kind = w["U"].dtype
         if first:
             for name in ("z", "p", "q"):
@@ -143,20 +143,13 @@ class PlainTiles:
         w["q"].mul_(beta).add_(torch.where(w["free"].bool(), curved, 0))
         w["z"].add_(alpha * w["p"])
         w["r"].sub_(alpha * w["q"])
-        w["u"].copy_(T.to(kind) @ w["r"])
-
-    def residual_sums(self, w: dict[str, Tensor]) -> Tensor:
-        """U'r."""
         return self.gram(w["r"], w["U"])[1]
 
-    def couple(self, w: dict[str, Tensor], C: Tensor) -> list[Tensor]:
-        """Add C U to u on the free entries, zero on the others: <r,u>."""
-        w["u"].copy_(torch.where(w["free"].bool(), w["u"] + C.to(w["u"].dtype) @ w["U"], 0))
-        return [_dot(w["r"], w["u"])]
-
-    def direction_sums(self, w: dict[str, Tensor]) -> list[Tensor]:
-        """u'u, U'u."""
-        return self.gram(w["u"], w["U"])
+    def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
+        """The preconditioned residual: u = T r + C U on the free entries, zero on the others. <r,u>, u'u, U'u."""
+        kind = w["U"].dtype
+        w["u"].copy_(torch.where(w["free"].bool(), T.to(kind) @ w["r"] + C.to(kind) @ w["U"], 0))
+        return [_dot(w["r"], w["u"]), *self.gram(w["u"], w["U"])]
 
     def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
         """The last conjugate-gradient step, then the direction z to the projection: <G,z>, z'z, D'z, U'z."""

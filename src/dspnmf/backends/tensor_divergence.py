@@ -17,13 +17,16 @@ H       pairs x B   curvature of its bound, an entry for every pair of component
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 
 from dspnmf.backends.cuda_tiles import Tensor
 from dspnmf.backends.row_model import DivergenceModel
-from dspnmf.backends.tensor_slabs import Slab
+from dspnmf.backends.tensor_looks import Look
+
+if TYPE_CHECKING:
+    from dspnmf.backends.tensor_slabs import Slab
 
 _TINY = 1e-290
 _ROOT = 1e-9, 1e30  # of a factor, at least and at most
@@ -48,13 +51,6 @@ class Pairs(NamedTuple):
         number = torch.zeros(k, k, dtype=torch.long, device=device)
         number[first, second] = number[second, first] = torch.arange(len(first), device=device)
         return cls(first, second, number, tuple(a * k - a * (a - 1) // 2 for a in range(k)))
-
-
-class Weights(NamedTuple):
-    """By what entries weigh in the derivatives: ``x y^(beta - 2)`` and, unless beta = 1, ``y^(beta - 1)``."""
-
-    pull: Tensor
-    push: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -104,69 +100,6 @@ class SmallModel:
         return (self.beta - 1, 0.0) if self.beta > 2 else (self.beta - 1, 2 - self.beta)
 
 
-def weights_of(slab: Slab, y: Tensor, beta: float) -> Weights:
-    """What the derivatives are made of."""
-    if beta == 1:
-        return Weights(slab.x / y, None)
-    push = 1 / y if beta == 0 else y ** (beta - 1)
-    if slab.known is not None:
-        push *= slab.known
-    return Weights(slab.x / y * push, push)
-
-
-def pushed(slab: Slab, weights: Weights, model: SmallModel) -> Tensor:
-    """What pushes the codes of every row (k x B, or k x 1 where it is the same for all)."""
-    if weights.push is not None:
-        return slab.times(weights.push, model.V.T)
-    missing = slab.missing
-    if missing is None:
-        return model.totals
-    return (model.totals - slab.times(missing, model.V.T)).clamp(min=0.0)
-
-
-def curvature(slab: Slab, weights: Weights, y: Tensor, model: SmallModel) -> Tensor:
-    """That of the divergence's bound, an entry for every pair of components."""
-    convex, concave = model.bent
-    bent = concave * weights.pull if concave != 1 else weights.pull
-    if weights.push is not None and convex > 0:
-        bent = bent + convex * weights.push
-    return slab.times(bent / y, model.products)
-
-
-def distances(slab: Slab, U: Tensor, y: Tensor, weights: Weights, push: Tensor, beta: float) -> Tensor:
-    """The divergence of every row."""
-    x = slab.x
-    if beta == 1:  # of what is not stored, or zero, UV alone counts: it is in the product with `push`
-        all_y = (U.double() * push).sum(0)
-        return all_y + slab.row_sums(torch.special.xlogy(x, weights.pull)) - slab.row_sums(x)
-    if beta == 0:
-        ratio = x / y
-        each = ratio - 1 - torch.log(ratio)
-    else:
-        power = y ** (beta - 1)
-        of_x = x**beta / (beta * (beta - 1)) if beta > 0 else torch.where(x > 0, x**beta / (beta * (beta - 1)), 0.0)
-        each = power * y / beta + of_x - x * power / (beta - 1)
-    return slab.row_sums(each if slab.known is None else torch.where(slab.known > 0, each, 0.0))
-
-
-class Look(NamedTuple):
-    """Codes of a slab, and what its entries say of them."""
-
-    U: Tensor  # k x B
-    y: Tensor  # UV where x has entries, never zero
-    weights: Weights
-    push: Tensor  # k x B, or k x 1 where it is the same for all rows
-    distances: Tensor  # B, the divergence of every row, in float64
-
-    @classmethod
-    def at(cls, slab: Slab, U: Tensor, model: SmallModel) -> Self:
-        """From the entries."""
-        y = slab.product(U, model.V).add_(model.floor)
-        weights = weights_of(slab, y, model.beta)
-        push = pushed(slab, weights, model)
-        return cls(U, y, weights, push, distances(slab, U, y, weights, push, model.beta))
-
-
 class Similarities(NamedTuple):
     """What a structure term says of the codes of a slab: its derivative in them is ``pushed - drawn``."""
 
@@ -190,9 +123,7 @@ class Step(NamedTuple):
         similar = None
         if model.P is not None and model.S is not None:
             similar = Similarities(model.S @ look.U.double(), slab.times(slab.x, model.P))
-        H = curvature(slab, look.weights, look.y, model)
-        pull = slab.times(look.weights.pull, model.V.T)
-        made = cls(look.U, pull, look.push, H, look.distances, similar)
+        made = cls(look.U, look.pull(), look.push, look.curvature(), look.distances, similar)
         return made._replace(before=look.distances + made.others(look.U, model))
 
     @classmethod
@@ -307,8 +238,8 @@ def multiplied(step: Step, model: SmallModel) -> Tensor:
 def best_constant(slab: Slab, model: SmallModel) -> Tensor:
     """Codes that are all alike, and as large as is best."""
     ones = torch.ones(len(model.V), len(slab), dtype=model.V.dtype, device=model.V.device)
-    look = Look.at(slab, ones, model)
-    above, below = slab.times(look.weights.pull, model.V.T).double().sum(0), look.push.double().sum(0)
+    look = slab.look(ones, model)
+    above, below = look.pull().double().sum(0), look.push.double().sum(0)
     return (torch.where(below > 0, above / below, 0.0) * ones.double()).to(ones.dtype)
 
 

@@ -15,6 +15,8 @@ import torch
 from dspnmf.backends.csr_tensors import csr_of_parts, csr_rows, csr_with_values, is_csr, row_numbers, transposition
 from dspnmf.backends.csr_tensors import transposed as csr_transposed
 from dspnmf.backends.cuda_tiles import PlainTiles, Tensor
+from dspnmf.backends.tensor_divergence import SmallModel, Step, swept
+from dspnmf.backends.tensor_looks import Look, PlainLook
 
 SLAB = 2**25  # entries of X, and numbers of the curvature, that are looked at at once
 HELD = 2**26  # numbers of the curvature whose rows are swept at once
@@ -47,6 +49,10 @@ class Slab:
     def rows(self, some: Tensor) -> Slab:
         """Some of its rows."""
         raise NotImplementedError
+
+    def look(self, U: Tensor, model: SmallModel) -> Look:
+        """What the entries say of codes of its rows."""
+        return PlainLook.at(self, U, model)
 
     @property
     def missing(self) -> Tensor | None:
@@ -180,6 +186,10 @@ class SlabsOf:
         """Slabs with the rows they have."""
         return ((part, self.slab(part)) for part in parts)
 
+    def swept(self, step: Step, model: SmallModel, sweeps: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Codes after sweeps over a model, squared changes and sizes."""
+        return swept(step, model, sweeps)
+
     def sums(self) -> DenseSums | StoredSums:
         """To be added to, slab by slab."""
         return StoredSums(*self._transposed) if self.stored else DenseSums()
@@ -198,7 +208,10 @@ class DenseSums:
 
     def add(self, A: Tensor, U: Tensor) -> None:
         """Those of the next slab, with its codes."""
-        here = _PLAIN.push(A, U)
+        self.add_part(_PLAIN.push(A, U))
+
+    def add_part(self, here: Tensor) -> None:
+        """A part that is made already."""
         self._total = here if self._total is None else self._total.add_(here)
 
     def total(self, U: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ def _tile(n, K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, tile, row=0, L
     a, cols = row + tl.arange(0, KP), tile * BM + tl.arange(0, BM)
     mask = (a[:, None] < K) & (cols[None, :] < n)
     if LONG:
-        here = a[:, None] * n.to(tl.int64) + cols[None, :]
+        here = a[:, None].to(tl.int64) * n + cols[None, :]
     else:
         here = a[:, None] * n + cols[None, :]
     return here, mask
@@ -69,10 +69,10 @@ def pull(
         if KB > 0:
             w = tl.load(M + cols[:, None] * KP + b[None, :], mask=cols[:, None] < m, other=0.0)
             more += _product(x, w, MODE)
-    here = a[:, None] * n.to(tl.int64) + rows[None, :]
+    here = a[:, None].to(tl.int64) * n + rows[None, :]
     tl.store(G + here, tl.trans(total).to(G.dtype.element_ty), mask=(a[:, None] < K) & (rows[None, :] < n))
     if KB > 0:
-        here = b[:, None] * n.to(tl.int64) + rows[None, :]
+        here = b[:, None].to(tl.int64) * n + rows[None, :]
         tl.store(G + here, tl.trans(more).to(G.dtype.element_ty), mask=(b[:, None] < K) & (rows[None, :] < n))
 
 
@@ -98,11 +98,11 @@ def push(
             X + rows[:, None] * stride + cols[None, :], mask=(rows[:, None] < n) & (cols[None, :] < m), other=0.0
         )
         x = tl.trans(_widened(x, MODE))
-        here = a[:, None] * n.to(tl.int64) + rows[None, :]
+        here = a[:, None].to(tl.int64) * n + rows[None, :]
         d = tl.load(D + here, mask=(a[:, None] < K) & (rows[None, :] < n), other=0.0)
         total += _product(x, tl.trans(d), MODE)
         if KB > 0:
-            here = b[:, None] * n.to(tl.int64) + rows[None, :]
+            here = b[:, None].to(tl.int64) * n + rows[None, :]
             d = tl.load(D + here, mask=(b[:, None] < K) & (rows[None, :] < n), other=0.0)
             more += _product(x, tl.trans(d), MODE)
     out = OUT + part * m * KP + cols[:, None] * KP
@@ -128,7 +128,7 @@ def gram(
     number = tl.program_id(0) // (blocks * blocks)
     for tile in range(number, tl.cdiv(n, BM), programs):
         cols = (tile * BM + tl.arange(0, BM)).to(tl.int64)
-        first, second = i[:, None] * n.to(tl.int64) + cols[None, :], j[:, None] * n.to(tl.int64) + cols[None, :]
+        first, second = i[:, None].to(tl.int64) * n + cols[None, :], j[:, None].to(tl.int64) * n + cols[None, :]
         one, two = (i[:, None] < K) & (cols[None, :] < n), (j[:, None] < K) & (cols[None, :] < n)
         if LEFT > 0:
             x = tl.load(A + first, mask=one, other=0.0)
@@ -182,9 +182,10 @@ def facts(X, OUT, n, m, stride, BM: tl.constexpr, BN: tl.constexpr):
 @triton.jit
 def _moved(Y, g, OFF, INV, i, a, KP: tl.constexpr):
     """Component i of a tile at its best: OFF is the curvature without its diagonal, INV that diagonal's inverse."""
-    at, inverse = (a == i)[:, None], tl.load(INV + i)
-    rest = tl.sum(tl.where(at, g, -tl.load(OFF + i * KP + a)[:, None] * Y), axis=0)
-    return tl.where(at & (inverse > 0.0), tl.maximum(rest * inverse, 0.0)[None, :], Y)
+    inverse = tl.load(INV + i)
+    rest = tl.sum(tl.where((a == i)[:, None], g, -tl.load(OFF + i * KP + a)[:, None] * Y), axis=0)
+    moves = (a == tl.where(inverse > 0.0, i, -1))[:, None]
+    return tl.where(moves, tl.maximum(rest * inverse, 0.0)[None, :], Y)
 
 
 @triton.jit
@@ -218,6 +219,7 @@ def look(G, U, D, OFF, INV, T, STRETCH, SWEEPS, OUT, n, K: tl.constexpr, KP: tl.
     g = tl.load(G + here, mask=mask, other=0.0)
     Y, first, last = u, tl.sum(u) * 0.0, tl.sum(u) * 0.0
     for i in range(tl.load(SWEEPS).to(tl.int32)):
+        tl.debug_barrier()  # otherwise all of OFF is loaded before the loop, into more registers than there are
         before = Y
         Y = _sweep(Y, g, OFF, INV, K, KP)
         last = tl.sum((Y - before) * (Y - before))
@@ -244,7 +246,7 @@ def block_look(
     """
     o, b, cols = tl.arange(0, KO), tl.arange(0, KB), tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     for block in range(0, KP, KB):
-        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
         mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
         u = _stepped(U, D, T, here, mask)
         tl.store(U + here, u, mask=mask)
@@ -255,11 +257,11 @@ def block_look(
     for sweep in range(tl.load(SWEEPS).to(tl.int32)):
         last = tl.zeros([], kind)
         for block in range(0, KP, KB):
-            here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+            here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
             mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
             g = tl.load(G + here, mask=mask, other=0.0).to(tl.float64 if MODE == "float64" else tl.float32)
             for other in range(0, KP, KO):
-                there = (other + o)[:, None] * n.to(tl.int64) + cols[None, :]
+                there = (other + o)[:, None].to(tl.int64) * n + cols[None, :]
                 y = tl.load(D + there, mask=((other + o)[:, None] < K) & (cols[None, :] < n), other=0.0)
                 pulled = tl.load(
                     S + (block + b)[:, None] * KP + (other + o)[None, :], mask=(other + o)[None, :] < KP, other=0.0
@@ -275,7 +277,7 @@ def block_look(
         first = tl.where(sweep == 0, last, first)
     along, ending = tl.zeros([], kind), tl.zeros([], kind)
     for block in range(0, KP, KB):
-        here = (block + b)[:, None] * n.to(tl.int64) + cols[None, :]
+        here = (block + b)[:, None].to(tl.int64) * n + cols[None, :]
         mask = ((block + b)[:, None] < K) & (cols[None, :] < n)
         u, g = tl.load(U + here, mask=mask, other=0.0), tl.load(G + here, mask=mask, other=0.0)
         d = tl.maximum(tl.load(STRETCH).to(u.dtype) * (tl.load(D + here, mask=mask, other=0.0) - u), -u)
@@ -305,27 +307,12 @@ def _times(
 
 
 @triton.jit
-def _inverted(
-    R, W, T, n, tile,
-    K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
-    LONG: tl.constexpr,
-):  # fmt: skip
-    """W = T R of a tile."""
-    tl.debug_barrier()
-    for row in range(0, K, KR):
-        here, mask = _tile(n, K, KR, BM, tile, row, LONG)
-        w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
-        w = _times(w, T, R, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(R.dtype.element_ty)
-        tl.store(W + here, w, mask=mask)
-
-
-@triton.jit
 def cg_start(
-    U, D, G, R, W, FREE, A, STEPS, n,
+    U, D, G, R, FREE, A, STEPS, n,
     K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
     LONG: tl.constexpr,
 ):  # fmt: skip
-    """Shorten D; residual R on the free entries, W = T R. A holds S, S + C and T as codes are stored."""
+    """Shorten D; residual R on the free entries. A holds S and S + C as codes are stored."""
     kind: tl.constexpr = U.dtype.element_ty
     tile = tl.program_id(0)
     tau, sigma = tl.load(STEPS).to(kind), tl.load(STEPS + 1).to(kind)
@@ -344,7 +331,6 @@ def cg_start(
         free = (end > 0.0) | (slope < 0.0)
         tl.store(FREE + here, free.to(tl.int8), mask=mask)
         tl.store(R + here, tl.where(free, -slope, 0.0), mask=mask)
-    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
@@ -355,7 +341,7 @@ def cg_step(
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step in one look (Chronopoulos & Gear 1989).
 
-    A holds S, C and T. With OPERATORS, MORE is what these add to the curvature along W. The first step finds Z, P and Q
+    A holds S and C. With OPERATORS, MORE is what these add to the curvature along W. The first step finds Z, P and Q
     empty. A later one of length zero means that all is done: nothing is read.
     """
     kind: tl.constexpr = U.dtype.element_ty
@@ -382,7 +368,6 @@ def cg_step(
         tl.store(Q + here, q, mask=mask)
         tl.store(Z + here, z, mask=mask)
         tl.store(R + here, tl.load(R + here, mask=mask, other=0.0) - alpha * q, mask=mask)
-    _inverted(R, W, A + 2 * KP * KP, n, tile, K, KP, KR, KB, BM, MODE, LONG)
 
 
 @triton.jit
@@ -391,15 +376,18 @@ def couple(
     K: tl.constexpr, KP: tl.constexpr, KR: tl.constexpr, KB: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr,
     LONG: tl.constexpr,
 ):  # fmt: skip
-    """W += C U on the free entries, zero on the others; A holds C last of four. Sum: <R,W>. Nothing if GOING is 0."""
+    """W = T R + C U on the free entries, zero on the others; A holds T and C last of four. Sum: <R,W>.
+
+    Nothing if GOING is 0.
+    """
     if tl.load(GOING) == 0.0:
         return
     tile, energy = tl.program_id(0), tl.zeros([], tl.float64)
     for row in range(0, K, KR):
         here, mask = _tile(n, K, KR, BM, tile, row, LONG)
         w = tl.zeros([KR, BM], tl.float64 if MODE == "float64" else tl.float32)
+        w = _times(w, A + 2 * KP * KP, R, n, tile, row, K, KP, KR, KB, BM, MODE, LONG)
         w = _times(w, A + 3 * KP * KP, U, n, tile, row, K, KP, KR, KB, BM, MODE, LONG).to(U.dtype.element_ty)
-        w += tl.load(W + here, mask=mask, other=0.0)
         w = tl.where(tl.load(FREE + here, mask=mask, other=0) != 0, w, 0.0)
         tl.store(W + here, w, mask=mask)
         energy += tl.sum(tl.load(R + here, mask=mask, other=0.0) * w).to(tl.float64)
@@ -453,9 +441,10 @@ def component_sweep(
         old, g = tl.load(V + here, mask=mask, other=0.0), tl.load(P + here, mask=mask, other=0.0)
         Y = old
         for i in range(K):
-            at, inverse = (a == i)[None, :], tl.load(INV + i)
-            rest = tl.sum(tl.where(at, g, -tl.load(OFF + i * KP + a)[None, :] * Y), axis=1)
-            Y = tl.where(at & (inverse > 0.0), tl.maximum(rest * inverse, 0.0)[:, None], Y)
+            inverse = tl.load(INV + i)
+            rest = tl.sum(tl.where((a == i)[None, :], g, -tl.load(OFF + i * KP + a)[None, :] * Y), axis=1)
+            moves = (a == tl.where(inverse > 0.0, i, -1))[None, :]
+            Y = tl.where(moves, tl.maximum(rest * inverse, 0.0)[:, None], Y)
         change += (Y - old) * (Y - old)
         tl.store(V + here, Y, mask=mask)
     tl.store(CHANGE + number * PROGRAMS + tl.program_id(0), tl.sum(change))
@@ -497,4 +486,4 @@ def draw(U, FACTOR, key, n, MIDDLE: tl.constexpr, BM: tl.constexpr):
     a, b, c, d = tl.philox(key, low, high, (low * 0 + column).to(tl.uint32), low * 0)
     total = a.to(tl.int64) + b.to(tl.int64) + c.to(tl.int64) + d.to(tl.int64)
     codes = tl.load(FACTOR) * tl.abs(total - MIDDLE).to(tl.float64)
-    tl.store(U + column * n.to(tl.int64) + rows, codes.to(U.dtype.element_ty), mask=rows < n)
+    tl.store(U + column.to(tl.int64) * n + rows, codes.to(U.dtype.element_ty), mask=rows < n)

@@ -1,0 +1,107 @@
+"""The work on tiles of few components in float32: all of a tile on the chip, its sums in the pass that makes it.
+
+That is limited by what is read and written. With three conjugate-gradient steps an iteration of newton-cg reads and
+writes 50 arrays of the codes' size by `OnChipTiles`, and 71 by `FusedTiles`, next to X.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from dspnmf._typing import Scalar
+from dspnmf.backends import triton_kernels as kernels
+from dspnmf.backends import triton_narrow_kernels as narrow
+from dspnmf.backends.cuda_fused_tiles import FusedTiles
+from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
+
+_PROGRAMS = 528  # that share a pass: four for each processor of a large device
+
+
+class NarrowTiles(FusedTiles):
+    """Sweeps over all of a tile on the chip: up to 64 components."""
+
+    def _looked(
+        self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
+    ) -> list[Tensor]:
+        """All of a tile on the chip."""
+        off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
+        n = U.shape[1]
+        parts = torch.empty(self._grid(n, 32), 4, dtype=self._dtype, device=self._device)
+        kernels.look[(len(parts),)](
+            G, U, D, off, inverse, t, self._number(stretch), self._number(sweeps), parts, n,
+            K=self._k, KP=self._kp, BM=32, num_warps=1,
+        )  # fmt: skip
+        return list(parts.sum(0, dtype=torch.float64).unbind())
+
+
+class OnChipTiles(NarrowTiles):
+    """Conjugate gradients too: up to 32 components."""
+
+    def __init__(self, X: Tensor, k: int) -> None:
+        super().__init__(X, k)
+        self._squares = torch.zeros(4, self._kp, self._kp, dtype=X.dtype, device=X.device)
+        self._before = self._always  # length of the first conjugate-gradient step
+        self._done = 0  # conjugate-gradient steps
+
+    def _summed(
+        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, **flags: int | bool
+    ) -> list[Tensor]:
+        """What a kernel adds up: squares, and with `last` a number in front of them."""
+        k, side = self._k, self._kp
+        size = sums * side * side
+        programs = max(1, min(_PROGRAMS, self._grid(n, 16)))
+        parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
+        kernel[(programs,)](
+            *arrays, parts, n,
+            K=k, KP=side, BM=16, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags,
+            num_warps=side // 16, num_stages=1,
+        )  # fmt: skip
+        total = parts.sum(0)
+        squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())
+        return [total[size], *squares] if last else squares
+
+    def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
+        """The residual on the free entries."""
+        for number, A in enumerate((S, S + C)):
+            self._keep(number, A)
+        self._going, self._done = self._always, 0
+        arrays = [w[name] for name in ("U", "D", "G", "r")]
+        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, self._squares, stacked(steps, self._device))
+        return Ur
+
+    def cg_step(
+        self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor, W: Tensor | None, first: bool
+    ) -> Tensor:
+        """One step; after the first u is p, and z is p times the length of that step."""
+        self._keep(1, C)
+        self._going = stacked(steps, self._device)
+        arrays = [w[name] for name in ("U", "r", "u", "z", "p", "q")]
+        (Ur,) = self._summed(
+            narrow.cg_step, w["U"].shape[1], 1, *arrays, w["u"] if W is None else W, self._squares, self._going,
+            self._before, DONE=min(self._done, 2), OPERATORS=W is not None,
+        )  # fmt: skip
+        if self._done == 0:
+            self._before, w["p"], w["u"] = self._going, w["u"], w["p"]
+        self._done += 1
+        return Ur
+
+    def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
+        """In one pass; after a step of length zero nothing, unless it was the first, which leaves u empty."""
+        for number, A in enumerate((T, C), 2):
+            self._keep(number, A)
+        arrays = [w[name] for name in ("U", "r", "u")]
+        return self._summed(
+            narrow.couple, w["U"].shape[1], 2, *arrays, self._squares, self._going, last=True, EMPTY=self._done < 2
+        )
+
+    def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
+        """In one pass."""
+        arrays = [w[name] for name in ("U", "D", "G", "z", "u", "p")]
+        given = stacked(steps, self._device), self._before
+        return self._summed(narrow.project, w["U"].shape[1], 3, *arrays, *given, last=True, DONE=min(self._done, 2))
+
+    def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
+        """In one pass."""
+        arrays = [w[name] for name in ("U", "D", "z")]
+        return self._summed(narrow.combine, w["U"].shape[1], 2, *arrays, stacked((tau, stretch), self._device))
