@@ -22,7 +22,8 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from dspnmf.backends import cuda_fused
-from dspnmf.backends.row_model import DivergenceModel, RandomCodes
+from dspnmf.backends.row_model import DivergenceModel, RandomCodes, RowModel, Slope
+from dspnmf.backends.small_arrays import HOST
 from dspnmf.backends.tensor_divergence import Pairs, SmallModel, Step
 
 KINDS = {"float32": "fp32", "float64": "fp64", "int8": "i8", "int32": "i32", "int64": "i64"}
@@ -71,6 +72,10 @@ def launches(n: int, m: int, k: int, dtype: torch.dtype) -> None:
     tiles.combine(w, t, t)
     tiles.components(torch.zeros(m, k, dtype=torch.float64), torch.zeros(m, k, dtype=torch.float64), S, 1e-13)
     tiles.best_step(torch.zeros(4, dtype=torch.float64))
+    tiles.turned(S, torch.stack([S] * 4))
+    along, model, step = Slope(t, S, S), RowModel(S, S, 1.0), None
+    for _ in range(2):
+        step = tiles.conjugate_step(HOST, along, model, step, 0.1, 1e-7)
     cuda_fused.facts(X)
     slabs = cuda_fused.slabs_for(X, 1.0, k, incomplete=False)(X, 1.0, 1.0, k, incomplete=False)
     components = DivergenceModel(1.0, torch.zeros(m, k, dtype=torch.float64))

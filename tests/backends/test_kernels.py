@@ -29,13 +29,13 @@ triton = pytest.importorskip(
 
 from dspnmf import DSPNMF, NMF  # noqa: E402  # not without Triton
 from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
-from dspnmf.backends.cuda import numpy_dtype  # noqa: E402
+from dspnmf.backends.cuda import DeviceSmall, numpy_dtype  # noqa: E402
 from dspnmf.backends.cuda_fused_slabs import FusedSlabsOf  # noqa: E402
 from dspnmf.backends.cuda_fused_tiles import FusedTiles  # noqa: E402
 from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles  # noqa: E402
 from dspnmf.backends.cuda_tiles import PlainTiles  # noqa: E402
 from dspnmf.backends.memory_divergence import FLOORS  # noqa: E402
-from dspnmf.backends.row_model import DivergenceModel, RandomCodes  # noqa: E402
+from dspnmf.backends.row_model import DivergenceModel, RandomCodes, RowModel, Slope  # noqa: E402
 from dspnmf.backends.tensor_divergence import Pairs, SmallModel, Step  # noqa: E402
 from dspnmf.backends.tensor_slabs import SlabsOf  # noqa: E402
 
@@ -172,6 +172,23 @@ def test_steps_of_length_zero(k: int, before: int) -> None:
     p = Problem(k, torch.float32)
     taken = steps_of((*LENGTHS[:before], 0.0, 0.0, 0.0), operators=False)
     p.same(taken(p.kernels, p), taken(PLAIN, p), 1e3)
+
+
+@pytest.mark.parametrize("k", [1, 10, 20, 40])
+def test_small_side_of_conjugate_gradients(k: int) -> None:
+    """What couples rows in a residual, and the lengths of steps: the first, one after it, one after the last taken."""
+    p = Problem(k, torch.float64)
+    preconditioner, Ur = torch.stack([p.rand(k, k) for _ in range(4)]), p.rand(k, k)
+    p.same(p.kernels.turned(Ur, preconditioner), PLAIN.turned(Ur, preconditioner), 10)
+    model, small = RowModel(p.S, p.C, 2.5), DeviceSmall(PLAIN, p.S.device, records=False)
+    UW, WW = (0.01 * p.rand(k + 1, k + 2)[:k, :k] for _ in range(2))
+    ours = known = None
+    for slope in (3.0, 1.5, 0.001, 0.5):
+        along = Slope(number(slope), UW, WW)
+        ours = p.kernels.conjugate_step(small, along, model, ours, 0.1, 1e-7)
+        known = PLAIN.conjugate_step(small, along, model, known, 0.1, 1e-7)
+        p.same([float(A) for A in ours], [float(A) for A in known], 1e3)
+    assert float(ours.going) == 0.0
 
 
 @pytest.mark.parametrize("k", [3, 20])

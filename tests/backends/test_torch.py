@@ -217,7 +217,8 @@ def test_small_side(kind: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         c = rng.standard_normal(4) * 10.0 ** rng.integers(-3, 4, 4)
-        t, reach = ours.best_step(torch.from_numpy(c).to(kept))
+        t, reach, gain = ours.best_step(torch.from_numpy(c).to(kept))
+        assert float(gain) == pytest.approx(np.polyval([*c[::-1], 0.0], float(t)), abs=1e-9 * np.abs(c).max())
         for found, end in ((t, 1.0), (reach, 2 * LONGEST)):
             value, best = (np.polyval([*c[::-1], 0.0], float(at)) for at in (found, best_step(c, end)))
             assert value <= best + 1e-9 * np.abs(c).max()

@@ -26,13 +26,12 @@ from dspnmf.backends.cuda_tiles import PlainTiles, Steps, Tensor, stacked
 from dspnmf.backends.memory_rows import MOST_STARTS, STARTS_ARRAYS, STARTS_BYTES, TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows, Request
 from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
-from dspnmf.backends.small_arrays import HOST, Small, dot
+from dspnmf.backends.small_arrays import HOST, ConjugateStep, Small, dot
 from dspnmf.backends.tensor_nnls import RowCurvature
 
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
 WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
-_SMALL = 64  # rows of a matrix that the host decomposes at once
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
@@ -123,7 +122,7 @@ class DeviceSmall(Small):
         copy = torch.from_numpy(np.array(A, order="C"))  # pinned memory is copied while the host goes on
         return copy.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else copy
 
-    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
+    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         """By the device."""
         return self._tiles.best_step(stacked(c, self._device))
 
@@ -131,20 +130,17 @@ class DeviceSmall(Small):
         """By the device."""
         return self._tiles.components(Vt, P, Q, rounding)
 
-    def inverse(self, S: SmallArray, floor: float, tiny: float) -> Tensor:
-        """By the host, where it is a matter of microseconds; large ones without small eigenvalues by the device."""
-        if len(S) > _SMALL:
-            A = self.adopt(S)
-            least = torch.clamp(floor * A.diagonal().sum(), min=tiny) * torch.ones_like(A.diagonal()).diag()
-            if int(torch.linalg.cholesky_ex(A - least)[1]) == 0:  # every eigenvalue lies above the floor
-                inverse: Tensor = torch.linalg.inv_ex(A)[0]
-                return inverse
-        return self.adopt(HOST.inverse(self.host(S), floor, tiny))
+    def turned(self, Ur: SmallArray, preconditioner: SmallArray) -> Tensor:
+        """By the device."""
+        return self._tiles.turned(Ur, preconditioner)
 
-    def coupled(self, T: SmallArray, Q: SmallArray, coupling: float) -> tuple[Tensor, Tensor, Tensor]:
-        """By the host."""
-        B, F, H = HOST.coupled(self.host(T), self.host(Q), coupling)
-        return self.adopt(B), self.adopt(F), self.adopt(H)
+    def conjugate_step(
+        self, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
+    ) -> ConjugateStep:
+        """By the device; what operators add is added up number by number."""
+        if model.curves:
+            return super().conjugate_step(along, model, before, reduction, eps)
+        return self._tiles.conjugate_step(self, along, model, before, reduction, eps)
 
 
 class DeviceRows(ConjugateGradientRows):
@@ -348,10 +344,10 @@ class DeviceRows(ConjugateGradientRows):
         (DLD,) = operators.between((D,), D)
         return Slope(dot(own, UD) - GD, UD, DD, DLD), Slope(dot(own, UA) - GA, UA, AA), DA
 
-    def preconditioner(self, model: RowModel, floor: float) -> Tensor:
+    def preconditioner(self, model: RowModel, floor: float) -> Array:
         """Inverse of the curvature common to rows, by the host."""
         tiny = 1e4 * float(torch.finfo(self._X.dtype).tiny)
-        return self.small.inverse(self._operators.common_curvature(model), floor, tiny)
+        return HOST.inverse(self.small.host(self._operators.common_curvature(model)), floor, tiny)
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Tensor:
         """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""

@@ -15,7 +15,8 @@ from torch.nn.functional import pad
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
 from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
-from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED
+from dspnmf.backends.row_model import RowModel, Slope
+from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED, ConjugateStep, Small
 from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
 NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
@@ -51,6 +52,8 @@ class FusedTiles(PlainTiles):
         self._packed = _packing(k)
         self._square = self._grid(k, 32) * 32  # side of the squares that conjugate gradients take
         self._squares = torch.zeros(4, self._square, self._square, dtype=X.dtype, device=X.device)
+        self._kept: Tensor | None = None  # the preconditioner among them
+        self._coupling = 0.0, torch.zeros(1, dtype=torch.float64, device=X.device)
 
     @property
     def _mode(self) -> str:
@@ -188,11 +191,17 @@ class FusedTiles(PlainTiles):
         """A small square where kernels find it."""
         self._squares[number, : self._k, : self._k].copy_(A)
 
+    def _keep_inverse(self, T: Tensor) -> None:
+        """The preconditioner, once for all steps."""
+        if T is not self._kept:
+            self._keep(2, T)
+            self._kept = T
+
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
         """The residual on the free entries."""
         for number, A in enumerate((S, S + C)):
             self._keep(number, A)
-        self._going = self._always
+        self._going, self._kept = self._always, None
         self._cg(kernels.cg_start, "U D G r free", w, stacked(steps, self._device))
         return self.gram(w["r"], w["U"], going=self._going)[1]
 
@@ -209,8 +218,8 @@ class FusedTiles(PlainTiles):
 
     def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
         """Nothing is changed and nothing added up after a step of length zero."""
-        for number, A in enumerate((T, C), 2):
-            self._keep(number, A)
+        self._keep_inverse(T)
+        self._keep(3, C)
         parts = torch.empty(self._grid(w["U"].shape[1], 64), dtype=torch.float64, device=self._device)
         self._cg(kernels.couple, "U r u free", w, self._going, parts)
         return [parts.sum(), *self.gram(w["u"], w["U"], going=self._going)]
@@ -252,8 +261,37 @@ class FusedTiles(PlainTiles):
             )  # fmt: skip
         return Vt
 
-    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
+    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One small kernel."""
-        t = torch.empty(2, dtype=torch.float64, device=c.device)
+        t = torch.empty(3, dtype=torch.float64, device=c.device)
         kernels.quartic_step[(1,)](c, t, END=2 * LONGEST, POINTS=512, num_warps=4)
-        return t[0], t[1]
+        return t[0], t[1], t[2]
+
+    @property
+    def _one_program(self) -> int:
+        """Side of small squares in a kernel of one program."""
+        return max(16, int(triton.next_power_of_2(self._k)))
+
+    def turned(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
+        """One small kernel, where there are few components."""
+        if self._k > NARROW:
+            return super().turned(Ur, preconditioner)
+        C = torch.empty(self._k, self._k, dtype=torch.float64, device=Ur.device)
+        kernels.turned[(1,)](Ur, Ur.stride(0), preconditioner, C, K=self._k, KP=self._one_program, num_warps=4)
+        return C
+
+    def conjugate_step(
+        self, small: Small, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
+    ) -> ConjugateStep:
+        """One small kernel, where there are few components."""
+        if self._k > NARROW:
+            return super().conjugate_step(small, along, model, before, reduction, eps)
+        if model.coupling != self._coupling[0]:
+            self._coupling = model.coupling, self._number(model.coupling)  # kernels take numbers in float32 only
+        step = torch.empty(len(ConjugateStep._fields), dtype=torch.float64, device=self._device)
+        squares = [number for A in (along.UD, along.DD, small.adopt(model.S)) for number in (A, A.stride(0))]
+        kernels.conjugate_step[(1,)](
+            along.slope, *squares, self._coupling[1], self._always if before is None else before.alpha, step,
+            reduction**2, eps, K=self._k, KP=self._one_program, FIRST=before is None, num_warps=4,
+        )  # fmt: skip
+        return ConjugateStep(*step.unbind())

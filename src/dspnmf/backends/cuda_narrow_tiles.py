@@ -65,7 +65,7 @@ class OnChipTiles(NarrowTiles):
         """The residual on the free entries."""
         for number, A in enumerate((S, S + C)):
             self._keep(number, A)
-        self._going, self._done = self._always, 0
+        self._going, self._kept, self._done = self._always, None, 0
         arrays = [w[name] for name in ("U", "D", "G", "r")]
         (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, self._squares, stacked(steps, self._device))
         return Ur
@@ -88,8 +88,8 @@ class OnChipTiles(NarrowTiles):
 
     def couple(self, w: dict[str, Tensor], C: Tensor, T: Tensor) -> list[Tensor]:
         """In one pass; after a step of length zero nothing, unless it was the first, which leaves u empty."""
-        for number, A in enumerate((T, C), 2):
-            self._keep(number, A)
+        self._keep_inverse(T)
+        self._keep(3, C)
         arrays = [w[name] for name in ("U", "r", "u")]
         return self._summed(
             narrow.couple, w["U"].shape[1], 2, *arrays, self._squares, self._going, last=True, EMPTY=self._done < 2

@@ -20,7 +20,16 @@ from collections.abc import Sequence
 import torch
 
 from dspnmf._typing import Scalar
-from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, HOST, SETTLED
+from dspnmf.backends.row_model import RowModel, Slope
+from dspnmf.backends.small_arrays import (
+    COMPONENT_SWEEPS,
+    HOST,
+    SETTLED,
+    ConjugateStep,
+    Small,
+    conjugate_step,
+    turned,
+)
 from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
 Tensor = torch.Tensor
@@ -179,10 +188,21 @@ class PlainTiles:
             Y, last = torch.where(going, new, Y), torch.where(going, change, 0.0)
         return Y.T.contiguous()
 
-    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor]:
-        """The lowest point of a quartic on [0, 1], and on [0, 2 LONGEST], by the host."""
+    def best_step(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The lowest point of a quartic on [0, 1], that on [0, 2 LONGEST], and its value at the first; by the host."""
         t = torch.tensor(HOST.best_step(c.tolist()), dtype=torch.float64, device=c.device)
-        return t[0], t[1]
+        return t[0], t[1], t[2]
+
+    def turned(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
+        """The C of ``T r + C' U`` (`small_arrays.coupled`)."""
+        C: Tensor = turned(Ur, preconditioner)
+        return C
+
+    def conjugate_step(
+        self, small: Small, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
+    ) -> ConjugateStep:
+        """The next step, of a model without operators."""
+        return conjugate_step(small, along, model, before, reduction, eps)
 
 
 def _dot(A: Tensor, B: Tensor) -> Tensor:

@@ -9,11 +9,17 @@ an iteration to the host at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dspnmf._typing import Array, Scalar, SmallArray
+
+if TYPE_CHECKING:
+    from dspnmf.backends.row_model import RowModel, Slope
 
 COMPONENT_SWEEPS = 10  # at most; they cost no look at X
 LONGEST = 2.0  # how far beyond the model's minimum a direction may reach
@@ -22,6 +28,16 @@ SETTLED = 0.01  # of the first sweep's squared change: further sweeps are not wo
 ROUNDING_OF_Q = {4: 1e-6, 8: 1e-13}
 _STEPS = 200  # to a zero of a slope, at most
 _TURN = 0.99  # share of the coupling between two components in the preconditioner of newton-cg, at most
+
+
+class ConjugateStep(NamedTuple):
+    """The next step of conjugate gradients, ``p = u + beta p, z += alpha p``, and what the one after it must know."""
+
+    alpha: Scalar  # 0: all is done, or there is nothing to gain
+    beta: Scalar
+    start: Scalar  # slope at the beginning
+    slope: Scalar  # slope before this step
+    going: Scalar  # whether it is taken
 
 
 class Small:
@@ -66,9 +82,10 @@ class Small:
         """A small array of the host where the rows keep theirs."""
         return A
 
-    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar]:
-        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; and that in [0, 2 LONGEST]."""
-        return best_step(c), best_step(c, 2 * LONGEST)
+    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+        """The t in [0, 1] with the lowest ``c1 t + c2 t^2 + c3 t^3 + c4 t^4``; that in [0, 2 LONGEST]; and it at t."""
+        t = best_step(c)
+        return t, best_step(c, 2 * LONGEST), quartic(c, t)
 
     def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> SmallArray:
         """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
@@ -79,9 +96,15 @@ class Small:
         values, vectors = np.linalg.eigh(S)
         return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
 
-    def coupled(self, T: SmallArray, Q: SmallArray, coupling: float) -> tuple[SmallArray, SmallArray, SmallArray]:
-        """What `couple` of newton-cg needs: a basis and two tables, all k x k (`coupled`)."""
-        return coupled(T, Q, coupling)
+    def turned(self, Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
+        """The C of ``r T + U C``, a residual preconditioned (`coupled` has the formula)."""
+        return turned(Ur, preconditioner)
+
+    def conjugate_step(
+        self, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
+    ) -> ConjugateStep:
+        """How far to go along the residual that `along` describes, after the step `before` (`conjugate_step`)."""
+        return conjugate_step(self, along, model, before, reduction, eps)
 
 
 HOST = Small()
@@ -132,6 +155,53 @@ def with_rows(A: SmallArray, rows: slice, part: SmallArray | float) -> SmallArra
     return copy
 
 
+def added(parts: Iterable[Scalar]) -> Scalar:
+    """Their sum; numbers of the host that are zero cost a device nothing."""
+    counting = [part for part in parts if not (isinstance(part, float) and part == 0)]
+    return reduce(add, counting) if counting else 0.0
+
+
+def times(weight: float, A: SmallArray) -> SmallArray:
+    """``weight A``; a weight of 1 costs a device nothing."""
+    return A if weight == 1 else weight * A
+
+
+def quartic(c: Sequence[Scalar], t: Scalar) -> Scalar:
+    """``c1 t + c2 t^2 + c3 t^3 + c4 t^4``."""
+    c1, c2, c3, c4 = c
+    return t * (c1 + t * (c2 + t * (c3 + t * c4)))
+
+
+def model_curvature(along: Slope, model: RowModel) -> Scalar:
+    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U) + sum_j L_j D curves[j]``."""
+    own = dot(along.DD, model.S) + model.coupling * dot(along.UD, along.UD.T)
+    return added([own, *(dot(along.DLD[j], as_matrix(K)) for j, K in model.curves.items())])
+
+
+def turned(Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
+    """The C of ``r T + U C``; the preconditioner is T and what `coupled` returns, stacked."""
+    _, B, F, H = preconditioner
+    W = B.T @ Ur @ B
+    return B @ (F * (H * W - W.T)) @ B.T
+
+
+def conjugate_step(
+    small: Small, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
+) -> ConjugateStep:
+    """The next step of preconditioned conjugate gradients (Chronopoulos & Gear 1989).
+
+    Its length is zero once the slope has fallen below ``reduction^2`` of that at the start, or where the curvature is
+    only rounding: then a step has no end.
+    """
+    where, curvature = small.where, model_curvature(along, model)
+    beta, start, going = 0.0, along.slope, True
+    if before is not None:
+        beta, start, going = where(before.going, along.slope / before.slope, 0.0), before.start, before.going
+        curvature = curvature - beta * along.slope / before.alpha
+    going = (along.slope > reduction**2 * start) & (curvature > eps * along.slope) & going
+    return ConjugateStep(where(going, along.slope / where(going, curvature, 1.0), 0.0), beta, start, along.slope, going)
+
+
 # -- NumPy -------------------------------------------------------------------------------------------------------------
 
 
@@ -144,7 +214,7 @@ def best_step(c: Sequence[Scalar], end: float = 1.0) -> float:
     lowest, best, lo = 0.0, 0.0, 0.0
     for hi in (*_zeros_between(c2, 3 * c3, 6 * c4, end), end):  # the slope is monotone from lo to hi
         t = _upward_zero((c1, 2 * c2, 3 * c3, 4 * c4), lo, hi)
-        if (value := t * (c1 + t * (c2 + t * (c3 + t * c4)))) < lowest:
+        if (value := quartic((c1, c2, c3, c4), t)) < lowest:
             lowest, best = value, t
         lo = hi
     return best

@@ -452,9 +452,12 @@ def component_sweep(
 
 @triton.jit
 def quartic_step(C, T, END: tl.constexpr, POINTS: tl.constexpr):
-    """The lowest point of a quartic on [0, 1], and on [0, END]; 0 where nothing lies below zero."""
-    tl.store(T, _lowest(C, 1.0, POINTS))
+    """The lowest point of a quartic on [0, 1], on [0, END], and it at the first; 0 where nothing lies below zero."""
+    t = _lowest(C, 1.0, POINTS)
+    tl.store(T, t)
     tl.store(T + 1, _lowest(C, END, POINTS))
+    c1, c2, c3, c4 = tl.load(C), tl.load(C + 1), tl.load(C + 2), tl.load(C + 3)
+    tl.store(T + 2, t * (c1 + t * (c2 + t * (c3 + t * c4))))
 
 
 @triton.jit
@@ -475,6 +478,46 @@ def _lowest(C, END: tl.constexpr, POINTS: tl.constexpr):
         slope, curve = c1 + t * (2 * c2 + t * (3 * c3 + t * 4 * c4)), 2 * c2 + t * (6 * c3 + t * 12 * c4)
         t = tl.where(curve > 0.0, tl.minimum(tl.maximum(t - slope / curve, low), low + width), t)
     return tl.where(t * (c1 + t * (c2 + t * (c3 + t * c4))) < 0.0, t, 0.0)
+
+
+@triton.jit
+def _small(A, stride, K: tl.constexpr, KP: tl.constexpr):
+    """A k x k array, padded with zeros."""
+    a = tl.arange(0, KP)
+    return tl.load(A + a[:, None] * stride + a[None, :], mask=(a[:, None] < K) & (a[None, :] < K), other=0.0)
+
+
+@triton.jit
+def turned(UR, stride, PRECONDITIONER, OUT, K: tl.constexpr, KP: tl.constexpr):
+    """`dspnmf.backends.small_arrays.turned`, in one program."""
+    B = _small(PRECONDITIONER + K * K, K, K, KP)
+    F, H = _small(PRECONDITIONER + 2 * K * K, K, K, KP), _small(PRECONDITIONER + 3 * K * K, K, K, KP)
+    W = tl.dot(tl.trans(B), tl.dot(_small(UR, stride, K, KP), B))
+    C = tl.dot(tl.dot(B, F * (H * W - tl.trans(W))), tl.trans(B))
+    a = tl.arange(0, KP)
+    tl.store(OUT + a[:, None] * K + a[None, :], C, mask=(a[:, None] < K) & (a[None, :] < K))
+
+
+@triton.jit(do_not_specialize=["reduction2", "eps"])
+def conjugate_step(
+    SLOPE, UW, of_UW, WW, of_WW, S, of_S, COUPLING, BEFORE, OUT, reduction2, eps,
+    K: tl.constexpr, KP: tl.constexpr, FIRST: tl.constexpr,
+):  # fmt: skip
+    """`dspnmf.backends.small_arrays.conjugate_step`: OUT and BEFORE hold the five numbers of a step."""
+    slope, across = tl.load(SLOPE), _small(UW, of_UW, K, KP)
+    curvature = tl.sum(_small(WW, of_WW, K, KP) * _small(S, of_S, K, KP))
+    curvature += tl.load(COUPLING) * tl.sum(across * tl.trans(across))
+    beta, start, going = slope * 0.0, slope, True
+    if not FIRST:
+        alpha, going = tl.load(BEFORE), tl.load(BEFORE + 4) != 0.0
+        beta, start = tl.where(going, slope / tl.load(BEFORE + 3), 0.0), tl.load(BEFORE + 2)
+        curvature -= beta * slope / alpha
+    going = (slope > reduction2 * start) & (curvature > eps * slope) & going
+    tl.store(OUT, tl.where(going, slope / curvature, 0.0))
+    tl.store(OUT + 1, beta)
+    tl.store(OUT + 2, start)
+    tl.store(OUT + 3, slope)
+    tl.store(OUT + 4, tl.where(going, 1.0, 0.0))
 
 
 @triton.jit(do_not_specialize=["key"])

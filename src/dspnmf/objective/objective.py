@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import Block, RowModel, Sums
-from dspnmf.backends.small_arrays import as_matrix
+from dspnmf.backends.small_arrays import added, as_matrix, times
 from dspnmf.objective.state import State
 
 _LOST = 1e-9  # of a term at U = 0: below that, sums in float64 leave fewer than six digits of it
@@ -83,19 +83,19 @@ class Objective:
 
     def value(self, s: State) -> Scalar:
         """The objective."""
-        return sum(w * term.value(s) for w, term in self.weighted())
+        return added(times(w, term.value(s)) for w, term in self.weighted())
 
     def model(self, s: State) -> RowModel:
         """Its convex model around the codes."""
         parts = [(w, term.model(s)) for w, term in self.weighted()]
-        S: SmallArray = sum(w * part.S for w, part in parts)
-        M: SmallArray = sum(w * part.M for w, part in parts)
+        S: SmallArray = added(times(w, part.S) for w, part in parts)
+        M: SmallArray = added(times(w, part.M) for w, part in parts)
         pulls, curves = _added((w, part.pulls) for w, part in parts), _added((w, part.curves) for w, part in parts)
         return RowModel(S, M, sum(w * part.coupling for w, part in parts), pulls, curves)
 
     def along(self, s: State, d: Sums) -> Quartic:
         """c1..c4 of the objective along U + t D, less its value at U."""
-        return added_quartics(tuple(w * c for c in term.along(s, d)) for w, term in self.weighted())
+        return added_quartics(tuple(times(w, c) for c in term.along(s, d)) for w, term in self.weighted())
 
     def best_scale(self, s: State) -> float:
         """What a start's codes are multiplied by: the best factor for the first term that has one, or 1."""
@@ -138,7 +138,7 @@ class Objective:
 
 def added_quartics(parts: Iterable[tuple[Scalar, ...]]) -> Quartic:
     """Quartics added up."""
-    c1, c2, c3, c4 = (sum(column) for column in zip(*parts, strict=True))
+    c1, c2, c3, c4 = (added(column) for column in zip(*parts, strict=True))
     return c1, c2, c3, c4
 
 

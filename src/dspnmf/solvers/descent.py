@@ -172,9 +172,8 @@ class Descent(Update):
 
 def _lowest(rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[Scalar, Scalar, Scalar]:
     """The objective after the best step along D, the step, and the best beyond 1."""
-    c1, c2, c3, c4 = objective.along(s, d)
-    t, reach = rows.small.best_step((c1, c2, c3, c4))
-    return objective.value(s) + t * (c1 + t * (c2 + t * (c3 + t * c4))), t, reach
+    t, reach, gain = rows.small.best_step(objective.along(s, d))
+    return objective.value(s) + gain, t, reach
 
 
 def with_components(rows: Rows, objective: Objective, s: State) -> State:

@@ -10,7 +10,7 @@ import numpy as np
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import ConjugateGradientRows, Rows
 from dspnmf.backends.row_model import RowModel, Slope, Sums
-from dspnmf.backends.small_arrays import Small, as_matrix, dot
+from dspnmf.backends.small_arrays import Small, as_matrix, coupled, dot, model_curvature
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import ITERATION_COST
@@ -32,14 +32,14 @@ class NewtonCG:
     reduction: float = 0.1
     memory: dict[str, float] = field(default_factory=dict)  # nothing
 
-    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray, ...]:
+    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray]:
         """The preconditioner of the next conjugate gradients: inverse of the curvature, and what coupling adds."""
         rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
         model = objective.model(s)
         inverse = rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
-        return inverse, *rows.small.coupled(inverse, s.Q, model.coupling)
+        return (rows.small.adopt(np.stack([inverse, *coupled(inverse, rows.small.host(s.Q), model.coupling)])),)
 
-    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, *preconditioner: SmallArray) -> Requests[Sums]:
+    def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, preconditioner: SmallArray) -> Requests[Sums]:
         """Two looks at X, and the steps between them without it."""
         rows = cast(ConjugateGradientRows, rows)
         D, A, DA = yield from ask(rows.face, model, 2)
@@ -49,7 +49,7 @@ class NewtonCG:
             tau, sigma = _face_steps(rows.small, D, A, DA, model)
         rest = tau - sigma  # D becomes tau D - rest A
         UD = tau * D.UD - rest * A.UD
-        self._conjugate_gradients(rows, model, tau, sigma, UD, *preconditioner)
+        self._conjugate_gradients(rows, model, tau, sigma, UD, preconditioner)
         z, Dz, DLz = rows.project()
         slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
         for j, K in model.curves.items():
@@ -62,30 +62,21 @@ class NewtonCG:
 
     def _conjugate_gradients(
         self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray,
-        inverse: SmallArray, B: SmallArray, F: SmallArray, H: SmallArray,
+        preconditioner: SmallArray,
     ) -> None:  # fmt: skip
-        where, eps = rows.small.where, float(np.finfo(rows.dtype).eps)
-
-        def preconditioned(Ur: SmallArray) -> Slope:
-            W = B.T @ Ur @ B
-            return rows.couple(B @ (F * (H * W - W.T)) @ B.T)
-
-        along = preconditioned(rows.cg_start(tau, sigma, model, UD, inverse))
+        small, inverse, eps = rows.small, preconditioner[0], float(np.finfo(rows.dtype).eps)
+        along = rows.couple(small.turned(rows.cg_start(tau, sigma, model, UD, inverse), preconditioner))
         steps, reduction = self._effort(rows)
-        start = before = along.slope
-        alpha, going = 0.0, True
-        for step in range(steps):
-            beta = where(going, along.slope / before, 0.0) if step else 0.0
-            curvature = _curvature(along, model) - (beta * along.slope / alpha if step else 0.0)
-            bent = curvature > eps * along.slope  # otherwise a step has no end, or only rounding for one
-            going = (along.slope > reduction**2 * start) & bent & going
-            if rows.small.over(going):
+        step = None
+        for number in range(steps):
+            step = small.conjugate_step(along, model, step, reduction, eps)
+            if small.over(step.going):
                 break
-            alpha, before = where(going, along.slope / curvature, 0.0), along.slope
-            if step == steps - 1:
-                rows.cg_last(alpha, beta)
+            if number == steps - 1:
+                rows.cg_last(step.alpha, step.beta)
             else:
-                along = preconditioned(rows.cg_step(alpha, beta, model, along.UD, inverse))
+                Ur = rows.cg_step(step.alpha, step.beta, model, along.UD, inverse)
+                along = rows.couple(small.turned(Ur, preconditioner))
 
     def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
         if self.steps is not None:
@@ -100,20 +91,14 @@ def _face_steps(small: Small, D: Slope, A: Slope, DA: SmallArray, model: RowMode
     F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
     mixed = dot(DA - A.DD, model.S) + model.coupling * dot(A.UD.T, F.UD)  # <A[A], F>
     tau = _model_step(small, F._replace(slope=F.slope + mixed), model)
-    value = A.slope + _curvature(A, model) / 2
-    value = value + tau * (F.slope + mixed) + tau * tau * _curvature(F, model) / 2
+    value = A.slope + model_curvature(A, model) / 2
+    value = value + tau * (F.slope + mixed) + tau * tau * model_curvature(F, model) / 2
     whole = _model_step(small, D, model)
     return small.where(value < 0, tau, whole), small.where(value < 0, 1.0, whole)
 
 
-def _curvature(along: Slope, model: RowModel) -> Scalar:
-    """``<A[D], D>`` of the model, ``A[D] = D S + coupling U (D'U) + sum_j L_j D curves[j]``."""
-    own = dot(along.DD, model.S) + model.coupling * dot(along.UD, along.UD.T)
-    return own + sum(dot(along.DLD[j], as_matrix(K)) for j, K in model.curves.items())
-
-
 def _model_step(small: Small, along: Slope, model: RowModel) -> Scalar:
     """The step in [0, 1] that minimises the model along D."""
-    curvature = _curvature(along, model)
+    curvature = model_curvature(along, model)
     far = small.where(-along.slope >= curvature, 1.0, -along.slope / small.where(curvature > 0, curvature, 1.0))
     return small.where(along.slope >= 0, 0.0, far)
