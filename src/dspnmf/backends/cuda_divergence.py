@@ -155,7 +155,7 @@ def _accepted(slab: Slab, step: Step, proposed: Tensor, model: SmallModel, kept:
         return look
     plain = multiplied(step, model)
     plain = torch.where(torch.isfinite(plain), plain, step.U).to(kept).to(proposed.dtype)
-    return slab.look(torch.where(raised, plain, proposed), model)
+    return look.with_codes(raised, plain)
 
 
 def _solved(slabs: SlabsOf, slab: Slab, u: Tensor, model: SmallModel, tol: float) -> Tensor:

@@ -1,12 +1,11 @@
 """Slabs of dense X without missing cells for the Kullback-Leibler divergence, by Triton kernels.
 
-What `dspnmf.backends.tensor_slabs` does with arrays of the size of X is done entry by entry on the chip: a look reads X
-once and writes nothing of its size, and so do the curvature and the sums.
+What `dspnmf.backends.tensor_slabs` does with arrays of the size of X is done entry by entry on the chip. Distances, what
+a step needs to know, and the sums are one reading of X each, and write nothing of its size.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -51,7 +50,7 @@ class FusedSlab(DenseSlab):
 
     def look(self, U: Tensor, model: SmallModel) -> FusedLook:
         """One reading."""
-        return FusedLook.at(self, U.contiguous(), model)
+        return FusedLook(self, U.contiguous(), model)
 
     def launched(
         self, kernel: triton.JITFunction, programs: int, U: Tensor, model: SmallModel, *arrays: Tensor,
@@ -67,35 +66,56 @@ class FusedSlab(DenseSlab):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class FusedLook(Look):
-    """Nothing is kept of the entries."""
+    """Nothing is kept of the entries: they are read when something is asked for."""
 
     slab: FusedSlab
-    pulled: Tensor
 
-    @classmethod
-    def at(cls, slab: FusedSlab, U: Tensor, model: SmallModel) -> FusedLook:
-        """From the entries."""
-        pull, rows = torch.empty_like(U), torch.empty(U.shape[1], dtype=torch.float64, device=U.device)
-        slab.launched(kernels.look, triton.cdiv(len(rows), 64), U, model, pull, rows, BM=64, BN=32)
-        return cls(slab, model, U, model.totals, rows + (U.double() * model.totals).sum(0), pull)
+    def __init__(self, slab: FusedSlab, U: Tensor, model: SmallModel) -> None:
+        self.slab, self.model, self.U, self.push = slab, model, U, model.totals
 
-    def pull(self) -> Tensor:
-        """Made with the distances."""
-        return self.pulled
+    def _all_distances(self, rows: Tensor) -> Tensor:
+        """The divergence of every row, from what its entries add to the sum of UV."""
+        return rows + (self.U.double() * self.model.totals).sum(0)
 
-    def curvature(self) -> Tensor:
-        """One reading, some pairs a program."""
+    @cached_property
+    def distances(self) -> Tensor:  # type: ignore[override]
+        """One reading."""
+        rows = torch.empty(len(self.slab), dtype=torch.float64, device=self.U.device)
+        self.slab.launched(kernels.distances, triton.cdiv(len(rows), 64), self.U, self.model, rows, BM=64, BN=32)
+        return self._all_distances(rows)
+
+    @cached_property
+    def _derivatives(self) -> tuple[Tensor, Tensor]:
+        """Pull and curvature, some pairs of components a program; the distances come with them."""
         pairs, n = self.model.products.shape[1], len(self.slab)
         blocks = triton.cdiv(pairs, _PAIRS)
-        H = torch.empty(pairs, n, dtype=self.U.dtype, device=self.U.device)
+        pull, H = torch.empty_like(self.U), torch.empty(pairs, n, dtype=self.U.dtype, device=self.U.device)
+        rows = torch.empty(n, dtype=torch.float64, device=self.U.device)
         self.slab.launched(
-            kernels.curvature, blocks * triton.cdiv(n, 64), self.U, self.model,
-            _padded(self.model.products.T, blocks * _PAIRS), H,
+            kernels.derivatives, blocks * triton.cdiv(n, 64), self.U, self.model,
+            _padded(self.model.products.T, blocks * _PAIRS), pull, H, rows,
             PAIRS=pairs, PP=blocks * _PAIRS, PB=_PAIRS, BM=64, BN=32,
         )  # fmt: skip
-        return H
+        self.__dict__["distances"] = self._all_distances(rows)
+        return pull, H
+
+    def pull(self) -> Tensor:
+        """With curvature and distances."""
+        return self._derivatives[0]
+
+    def curvature(self) -> Tensor:
+        """With pull and distances."""
+        return self._derivatives[1]
+
+    def with_codes(self, rows: Tensor, codes: Tensor) -> FusedLook:
+        """Only these rows are read again, unless they are many."""
+        some = rows.nonzero()[:, 0]
+        look = FusedLook(self.slab, torch.where(rows, codes, self.U), self.model)
+        if 2 * len(some) < len(self.slab):
+            other = FusedLook(self.slab.rows(some), codes[:, some].contiguous(), self.model)
+            look.__dict__["distances"] = self.distances.index_copy(0, some, other.distances)
+        return look
 
     def add_pull(self, sums: DenseSums | StoredSums) -> None:
         """One reading, by shares of rows."""

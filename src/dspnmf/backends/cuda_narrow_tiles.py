@@ -15,7 +15,14 @@ from dspnmf.backends import triton_narrow_kernels as narrow
 from dspnmf.backends.cuda_fused_tiles import FusedTiles
 from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
 
-_PROGRAMS = 528  # that share a pass: four for each processor of a large device
+TUNE = {"INNER": "tf32", "TIMES": "float64", "ROWS": True}
+SHAPES = {  # of the kernels' work: rows of a tile, warps of a program, and programs
+    "cg_start": (16, 2, 528),
+    "cg_step": (16, 2, 528),
+    "couple": (16, 2, 528),
+    "project": (16, 2, 528),
+    "combine": (16, 2, 528),
+}
 
 
 class NarrowTiles(FusedTiles):
@@ -50,12 +57,13 @@ class OnChipTiles(NarrowTiles):
         """What a kernel adds up: squares, and with `last` a number in front of them."""
         k, side = self._k, self._kp
         size = sums * side * side
-        programs = max(1, min(_PROGRAMS, self._grid(n, 16)))
+        height, warps, most = SHAPES[kernel.fn.__name__]
+        programs = max(1, min(most, self._grid(n, height)))
         parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
         kernel[(programs,)](
             *arrays, parts, n,
-            K=k, KP=side, BM=16, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags,
-            num_warps=side // 16, num_stages=1,
+            K=k, KP=side, BM=height, MODE=self._products, **TUNE, LONG=k * n >= 2**31, SUMS=sums, **flags,
+            num_warps=warps, num_stages=1,
         )  # fmt: skip
         total = parts.sum(0)
         squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())

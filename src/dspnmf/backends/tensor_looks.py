@@ -66,7 +66,6 @@ def distances(slab: Slab, U: Tensor, y: Tensor, weights: Weights, push: Tensor, 
     return slab.row_sums(each if slab.known is None else torch.where(slab.known > 0, each, 0.0))
 
 
-@dataclass(frozen=True)
 class Look:
     """Codes of a slab, and what its entries say of them."""
 
@@ -92,11 +91,20 @@ class Look:
         """Add what pushes them; for Kullback-Leibler what missing cells take of that."""
         raise NotImplementedError
 
+    def with_codes(self, rows: Tensor, codes: Tensor) -> Look:
+        """A look at other codes of some rows (of which `rows` is true)."""
+        return self.slab.look(torch.where(rows, codes, self.U), self.model)
+
 
 @dataclass(frozen=True)
 class PlainLook(Look):
     """With all entries kept."""
 
+    slab: Slab
+    model: SmallModel
+    U: Tensor
+    push: Tensor
+    distances: Tensor
     y: Tensor  # UV where x has entries, never zero
     weights: Weights
 

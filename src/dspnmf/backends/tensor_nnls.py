@@ -5,7 +5,8 @@ The method is block principal pivoting (Kim & Park, SIAM Journal on Scientific C
 Every row guesses which of its codes are positive, solves for these alone, and exchanges those that came out negative
 with those that should grow, until none is left. The systems of all rows are solved together, by conjugate gradients
 whose preconditioner is the inverse of the curvature common to rows: where nearly all codes of a row are positive,
-a few steps are enough. Rows that are solved are set aside.
+a few steps are enough. Rows that are solved are set aside; the last ones are solved by factorizations, because among
+them are those whose wrong codes are fewer than the rounding of conjugate gradients lets one see.
 
 ========  =======  ==============================================
 G         k x n    pull of every row
@@ -30,6 +31,7 @@ Tensor = torch.Tensor
 AT_ONCE = 2**25  # codes that are solved for at once
 PATIENCE = 3  # exchanges of all wrong codes that may fail to make them fewer, before they are exchanged one by one
 ROUNDS = 40  # beyond 3 k, the rows that are left go to the host
+FACTORED = 2**24  # entries of the systems that are factorized at once
 
 
 class RowCurvature(NamedTuple):
@@ -82,7 +84,28 @@ class _Problem:
         return part
 
     def on_face(self, F: Tensor, Y: Tensor) -> Tensor:
-        """The minimum over the codes in F, from Y, by preconditioned conjugate gradients."""
+        """The minimum over the codes in F, from Y: of a few rows exactly, unless a system is singular."""
+        if Y.shape[1] * len(self.S) ** 2 > FACTORED:
+            return self._by_gradients(F, Y)
+        found = self._by_factors(F)
+        rest = (F * (self.G - self.curved(found))).abs() <= self.precision * self._size(found)
+        solved = rest.all(0)
+        return found if bool(solved.all()) else torch.where(solved, found, self._by_gradients(F, Y))
+
+    def _by_factors(self, F: Tensor) -> Tensor:
+        """The same by a Cholesky factorization for every row."""
+        free = F.T
+        A = self.S * (free[:, :, None] * free[:, None, :])
+        diagonal = A.diagonal(dim1=1, dim2=2)
+        diagonal.add_((1 - free) * self.S.diagonal().max())
+        if self.rows is not None:
+            diagonal.add_(free * self.rows.weight[:, None] * self.rows.lengths)
+        factors = torch.linalg.cholesky_ex(A)[0]
+        found: Tensor = torch.cholesky_solve((free * self.G.T)[:, :, None], factors)[:, :, 0].T
+        return F * found
+
+    def _by_gradients(self, F: Tensor, Y: Tensor) -> Tensor:
+        """The same from Y, by preconditioned conjugate gradients."""
         goal = self.precision**2 * (F * self.G * (self.inverse @ (F * self.G))).sum(0)
         r = F * (self.G - self.curved(Y))
         u = F * (self.inverse @ r)
@@ -109,10 +132,13 @@ class _Problem:
         found[:, left] = Y
         return found
 
+    def _size(self, Y: Tensor) -> Tensor:
+        """Of the numbers whose difference a slope is."""
+        return self.G.abs() + self._times(self.S.abs() @ Y.abs(), Y.abs())
+
     def wrong(self, F: Tensor, Y: Tensor) -> Tensor:
         """Codes in F that are negative, and others along which the model falls, beyond rounding."""
-        size = self.G.abs() + self._times(self.S.abs() @ Y.abs(), Y.abs())
-        falls = (self.G - self.curved(Y) > 10 * self.precision * size) & (self.diagonal > 0)
+        falls = (self.G - self.curved(Y) > 10 * self.precision * self._size(Y)) & (self.diagonal > 0)
         return torch.where(F > 0, -Y / Y.abs().amax(0) > 10 * self.precision, falls)
 
     def by_host(self) -> Tensor:

@@ -36,48 +36,61 @@ def _rows_of(V, cols, m, first, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def look(
-    X, U, V, PULL, ROWS, n, m, stride, unit, floor,
+def _distance(x, ratio):
+    """Of every row of a tile, the sum of ``x log(x / y) - x`` in float64."""
+    each = tl.where(x > 0.0, x * tl.log(tl.where(x > 0.0, ratio, 1.0)), 0.0)
+    return tl.sum((each - x).to(tl.float64), axis=1)
+
+
+@triton.jit
+def distances(
+    X, U, V, ROWS, n, m, stride, unit, floor,
     K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    """PULL = V (x / y)' and, of every row, the sum of ``x log(x / y) - x`` in float64."""
+    """Of every row, the sum of ``x log(x / y) - x`` in float64."""
     rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
     u = _codes(U, rows, n, K, KP)
-    pull, total = tl.zeros([BM, KP], tl.float32), tl.zeros([BM], tl.float64)
+    total = tl.zeros([BM], tl.float64)
     for c in range(0, m, BN):
         cols = c + tl.arange(0, BN)
         x = _entries(X, rows, cols, n, m, stride, unit)
-        v = _rows_of(V, cols, m, 0, KP)
-        ratio = x / (_product(u, v, MODE) + floor)
-        pull += _product(ratio, tl.trans(v), MODE)
-        each = tl.where(x > 0.0, x * tl.log(tl.where(x > 0.0, ratio, 1.0)), 0.0)
-        total += tl.sum(each.to(tl.float64) - x.to(tl.float64), axis=1)
-    a = tl.arange(0, KP)
-    here = a[None, :].to(tl.int64) * n + rows[:, None]
-    tl.store(PULL + here, pull, mask=(rows[:, None] < n) & (a[None, :] < K))
+        total += _distance(x, x / (_product(u, _rows_of(V, cols, m, 0, KP), MODE) + floor))
     tl.store(ROWS + rows, total, mask=rows < n)
 
 
 @triton.jit
-def curvature(
-    X, U, V, VV, H, n, m, stride, unit, floor,
+def derivatives(
+    X, U, V, VV, PULL, H, ROWS, n, m, stride, unit, floor,
     K: tl.constexpr, KP: tl.constexpr, PAIRS: tl.constexpr, PP: tl.constexpr, PB: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, MODE: tl.constexpr,
 ):  # fmt: skip
-    """H = VV (x / y^2)' for VV of products of components, PB pairs a program; neighbouring programs share rows."""
+    """PULL = V (x / y)', H = VV (x / y^2)' for VV of products of components, and distances.
+
+    PB pairs a program, of which the first also makes the others; neighbouring programs share rows. Curvature needs few
+    digits: steps by it are taken only where the distance does not rise.
+    """
     blocks: tl.constexpr = PP // PB
     rows = (tl.program_id(0) // blocks).to(tl.int64) * BM + tl.arange(0, BM)
-    first = tl.program_id(0) % blocks * PB
+    block = tl.program_id(0) % blocks
     u = _codes(U, rows, n, K, KP)
-    total = tl.zeros([BM, PB], tl.float32)
+    pull, curves, total = tl.zeros([BM, KP], tl.float32), tl.zeros([BM, PB], tl.float32), tl.zeros([BM], tl.float64)
     for c in range(0, m, BN):
         cols = c + tl.arange(0, BN)
-        y = _product(u, _rows_of(V, cols, m, 0, KP), MODE) + floor
-        bent = _entries(X, rows, cols, n, m, stride, unit) / y / y
-        total += _product(bent, tl.trans(_rows_of(VV, cols, m, first, PB)), MODE)
-    a = first + tl.arange(0, PB)
-    here = a[None, :].to(tl.int64) * n + rows[:, None]
-    tl.store(H + here, total, mask=(rows[:, None] < n) & (a[None, :] < PAIRS))
+        x, v = _entries(X, rows, cols, n, m, stride, unit), _rows_of(V, cols, m, 0, KP)
+        inverse = 1.0 / (_product(u, v, MODE) + floor)
+        ratio = x * inverse
+        if block == 0:
+            pull += _product(ratio, tl.trans(v), MODE)
+            total += _distance(x, ratio)
+        curves += _product(ratio * inverse, tl.trans(_rows_of(VV, cols, m, block * PB, PB)), "tf32")
+    a = tl.arange(0, KP)
+    if block == 0:
+        here = a[None, :].to(tl.int64) * n + rows[:, None]
+        tl.store(PULL + here, pull, mask=(rows[:, None] < n) & (a[None, :] < K))
+        tl.store(ROWS + rows, total, mask=rows < n)
+    b = block * PB + tl.arange(0, PB)
+    here = b[None, :].to(tl.int64) * n + rows[:, None]
+    tl.store(H + here, curves, mask=(rows[:, None] < n) & (b[None, :] < PAIRS))
 
 
 @triton.jit

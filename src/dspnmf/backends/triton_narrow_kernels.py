@@ -1,7 +1,9 @@
 """Triton kernels for codes of few components: each holds all of a tile on the chip, and adds up what a look leaves.
 
-As `dspnmf.backends.triton_kernels`: codes are stored k x n, KP is k rounded up, MODE says how products are made. A
-program goes over many tiles and leaves its share of the sums, `SUMS` squares (KP x KP) and a number, in float64.
+As `dspnmf.backends.triton_kernels`: codes are stored k x n, KP is k rounded up. A program goes over many tiles and leaves
+its share of the sums, `SUMS` squares (KP x KP) and a number, in float64. MODE says how products are made whose digits
+count: of a gradient, which is a difference, and of the running sums. INNER is for the others: directions of conjugate
+gradients, and sums that say how far to go along them.
 """
 # mypy: disable-error-code="attr-defined,no-untyped-def,no-untyped-call,operator,index,call-overload,misc"
 
@@ -18,6 +20,20 @@ def _square(A, number: tl.constexpr, KP: tl.constexpr):
     """One of the small squares that conjugate gradients take."""
     a = tl.arange(0, KP)
     return tl.load(A + number * KP * KP + a[:, None] * KP + a[None, :])
+
+
+@triton.jit
+def _times(total, A, number: tl.constexpr, B, cols, n, K: tl.constexpr, KP: tl.constexpr, LONG: tl.constexpr):
+    """Add A B to a total, in its precision, for one of the small squares; the rows of B are in the cache."""
+    a = tl.arange(0, KP)
+    for b in tl.static_range(K):
+        if LONG:
+            there = tl.cast(b, tl.int64) * n + cols
+        else:
+            there = b * n + cols
+        row = tl.load(B + there, mask=cols < n, other=0.0).to(total.dtype)
+        total += tl.load(A + number * KP * KP + a * KP + b).to(total.dtype)[:, None] * row[None, :]
+    return total
 
 
 @triton.jit
@@ -50,7 +66,8 @@ def _free(r):
 @triton.jit
 def cg_start(
     U, D, G, R, A, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr,
 ):  # fmt: skip
     """Shorten D; the residual R, marked; U R'. A holds S, and S + C."""
     kind: tl.constexpr = U.dtype.element_ty
@@ -62,17 +79,25 @@ def cg_start(
         g = tl.load(G + here, mask=mask, other=0.0)
         d *= tl.where(u + d == 0.0, sigma, tau)
         tl.store(D + here, d, mask=mask)
-        r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
+        if ROWS:
+            cols = tile * BM + tl.arange(0, BM)
+            slope = tl.zeros([KP, BM], tl.float64 if MODE == "float64" else kind)
+            slope = _times(slope, A, 1, U, cols, n, K, KP, LONG)
+            slope = _times(slope, A, 0, D, cols, n, K, KP, LONG)
+            r = g - slope.to(kind)
+        else:
+            r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
         r = _marked(r, (u + d > 0.0) | (r > 0.0))
         tl.store(R + here, r, mask=mask)
-        UR += _product(u, tl.trans(r), MODE)
+        UR += _product(u, tl.trans(r), INNER)
     _keep(OUT, 0, UR, SUMS, KP)
 
 
 @triton.jit
 def cg_step(
     U, R, W, Z, P, Q, MORE, A, STEPS, BEFORE, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr,
     DONE: tl.constexpr, OPERATORS: tl.constexpr,
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step (Chronopoulos & Gear 1989) and U R'; DONE have been taken.
@@ -90,7 +115,12 @@ def cg_step(
     for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
         here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
         u, w = tl.load(U + here, mask=mask, other=0.0), tl.load(W + here, mask=mask, other=0.0)
-        q = (_product(S, w, MODE) + _product(C, u, MODE)).to(kind)
+        if ROWS:
+            cols = tile * BM + tl.arange(0, BM)
+            q = _times(tl.zeros([KP, BM], kind), A, 0, W, cols, n, K, KP, LONG)
+            q = _times(q, A, 1, U, cols, n, K, KP, LONG)
+        else:
+            q = (_product(S, w, TIMES) + _product(C, u, TIMES)).to(kind)
         if OPERATORS:
             q += tl.load(MORE + here, mask=mask, other=0.0)
         r = tl.load(R + here, mask=mask, other=0.0)
@@ -109,14 +139,15 @@ def cg_step(
         r = _marked(r - alpha * q, free)
         tl.store(Q + here, q, mask=mask)
         tl.store(R + here, r, mask=mask)
-        UR += _product(u, tl.trans(r), MODE)
+        UR += _product(u, tl.trans(r), INNER)
     _keep(OUT, 0, UR, SUMS, KP)
 
 
 @triton.jit
 def couple(
     U, R, W, A, GOING, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr,
     EMPTY: tl.constexpr,
 ):  # fmt: skip
     """W = T R + C U on the free entries, zero on the others: W W', U W', <R,W>. A holds T and C last of four.
@@ -128,25 +159,32 @@ def couple(
             return
     kind: tl.constexpr = U.dtype.element_ty
     T, C = _square(A, 2, KP), _square(A, 3, KP)
-    WW, UW, energy = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64), tl.zeros([KP, BM], tl.float64)
+    WW, UW, energy = tl.zeros([KP, KP], tl.float64), tl.zeros([KP, KP], tl.float64), tl.zeros([KP, BM], kind)
     for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
         here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
         u, r = tl.load(U + here, mask=mask, other=0.0), tl.load(R + here, mask=mask, other=0.0)
-        w = (_product(T, r, MODE) + _product(C, u, MODE)).to(kind)
+        if ROWS:
+            cols = tile * BM + tl.arange(0, BM)
+            w = _times(tl.zeros([KP, BM], kind), A, 2, R, cols, n, K, KP, LONG)
+            w = _times(w, A, 3, U, cols, n, K, KP, LONG)
+        else:
+            w = (_product(T, r, TIMES) + _product(C, u, TIMES)).to(kind)
         w = tl.where(_free(r), w, 0.0)
         tl.store(W + here, w, mask=mask)
-        WW += _product(w, tl.trans(w), MODE)
-        UW += _product(u, tl.trans(w), MODE)
-        energy += (r * w).to(tl.float64)
+        across = tl.trans(w)
+        WW += _product(w, across, INNER)
+        UW += _product(u, across, INNER)
+        energy += r * w
     _keep(OUT, 0, WW, SUMS, KP)
     _keep(OUT, 1, UW, SUMS, KP)
-    _keep_number(OUT, tl.sum(energy), SUMS, KP)
+    _keep_number(OUT, tl.sum(energy.to(tl.float64)), SUMS, KP)
 
 
 @triton.jit
 def project(
     U, D, G, Z, W, P, STEPS, BEFORE, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr,
     DONE: tl.constexpr,
 ):  # fmt: skip
     """The last conjugate-gradient step, Z += alpha (W + beta P); Z = max(0, U + D + Z) - (U + D).
@@ -172,8 +210,8 @@ def project(
         z = tl.maximum(u + d + (z + alpha * p), 0.0) - (u + d)
         tl.store(Z + here, z, mask=mask)
         across = tl.trans(z)
-        ZZ += _product(z, across, MODE)
-        DZ += _product(d, across, MODE)
+        ZZ += _product(z, across, INNER)
+        DZ += _product(d, across, INNER)
         UZ += _product(u, across, MODE)
         along += (tl.load(G + here, mask=mask, other=0.0) * z).to(tl.float64)
     _keep(OUT, 0, ZZ, SUMS, KP)
@@ -185,7 +223,8 @@ def project(
 @triton.jit
 def combine(
     U, D, Z, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr,
 ):  # fmt: skip
     """D = stretch (D + tau Z), cut off where codes would become negative: D D', U D'. STEPS: tau, stretch."""
     kind: tl.constexpr = U.dtype.element_ty
