@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -326,8 +327,10 @@ def test_nothing_waits_for_the_device(layout: str) -> None:
 
     iteration()
     torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that the mode is a prototype
+            torch.cuda.set_sync_debug_mode("error")
         iteration()
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -44,6 +44,8 @@ class Recording:
     def __init__(self, function: Callable[..., tuple[Tensor, ...]], arguments: Sequence[Scalar]) -> None:
         device = next(argument.device for argument in arguments if isinstance(argument, Tensor))
         self._given = [a.clone() if isinstance(a, Tensor) else stacked([a], device)[0] for a in arguments]
+        self._held = [own for own, a in zip(self._given, arguments, strict=True) if isinstance(a, Tensor)]
+        self._numbers = [own for own, a in zip(self._given, arguments, strict=True) if not isinstance(a, Tensor)]
         self._graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -56,10 +58,13 @@ class Recording:
 
     def __call__(self, arguments: Sequence[Scalar]) -> tuple[Tensor, ...]:
         """What the function would return for other arguments of the same shapes."""
-        for own, argument in zip(self._given, arguments, strict=True):
-            own.copy_(argument) if isinstance(argument, Tensor) else own.fill_(argument)
+        torch._foreach_copy_(self._held, [a for a in arguments if isinstance(a, Tensor)])  # in one launch or two
+        for own, number in zip(self._numbers, (a for a in arguments if not isinstance(a, Tensor)), strict=True):
+            own.fill_(number)
         self._graph.replay()
-        return tuple(A.clone() for A in self._left)
+        left = [torch.empty_like(A) for A in self._left]
+        torch._foreach_copy_(left, list(self._left))
+        return tuple(left)
 
 
 class DeviceSmall(Small):

@@ -118,7 +118,7 @@ class FusedTiles(PlainTiles):
     def gram(self, C: Tensor, *left: Tensor, part: bool = False, going: Tensor | None = None) -> list[Tensor]:
         """C C', and A C' for every A in `left`; with `part`, C is what ends at zero of the second of these."""
         across, A, B = (self._kp // self._block) ** 2, left[0] if left else C, left[1] if len(left) > 1 else C
-        width = 16 if len(left) == 2 else 64 if across == 1 else 32  # three sums leave few registers
+        width = 16 if len(left) == 2 else 64  # three sums leave few registers
         most = (2 if across == 1 else 4) * _SHARES
         shares = max(1, min(most // across, self._grid(C.shape[1], _FEWEST)))
         parts = torch.empty(shares, 1 + len(left), self._kp, self._kp, dtype=torch.float64, device=self._device)
@@ -257,7 +257,7 @@ class FusedTiles(PlainTiles):
         for number in range(COMPONENT_SWEEPS):
             kernels.component_sweep[grid](
                 Vt, P, off, inverse, change, len(Vt), number, SETTLED,
-                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, num_warps=1,
+                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, STAGES=1, num_warps=1,
             )  # fmt: skip
         return Vt
 

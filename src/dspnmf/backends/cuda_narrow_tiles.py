@@ -15,13 +15,13 @@ from dspnmf.backends import triton_narrow_kernels as narrow
 from dspnmf.backends.cuda_fused_tiles import FusedTiles
 from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
 
-TUNE = {"INNER": "tf32", "TIMES": "float64", "ROWS": True}
+TUNE = {"INNER": "tf32x3", "TIMES": "float64", "ROWS": False}
 SHAPES = {  # of the kernels' work: rows of a tile, warps of a program, and programs
-    "cg_start": (16, 2, 528),
-    "cg_step": (16, 2, 528),
-    "couple": (16, 2, 528),
-    "project": (16, 2, 528),
-    "combine": (16, 2, 528),
+    "cg_start": (32, 2, 1056),
+    "cg_step": (32, 2, 1056),
+    "couple": (32, 2, 1056),
+    "project": (32, 2, 1056),
+    "combine": (32, 2, 1056),
 }
 
 

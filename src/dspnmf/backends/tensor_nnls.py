@@ -31,6 +31,8 @@ Tensor = torch.Tensor
 AT_ONCE = 2**25  # codes that are solved for at once
 PATIENCE = 3  # exchanges of all wrong codes that may fail to make them fewer, before they are exchanged one by one
 ROUNDS = 40  # beyond 3 k, the rows that are left go to the host
+FEW = 256  # rows that go there sooner,
+SOON = 16  # after so many rounds
 FACTORED = 2**24  # entries of the systems that are factorized at once
 
 
@@ -158,7 +160,10 @@ def _pivoted(problem: _Problem, start: Tensor) -> Tensor:
     F = ((Y > 0) & (problem.diagonal > 0)).double()
     left, number = torch.arange(n, device=Y.device), torch.arange(1, k + 1, device=Y.device)[:, None]
     fewest, patience = torch.full_like(left, k + 1), torch.full_like(left, PATIENCE)
-    for _ in range(3 * k + ROUNDS):
+    for turn in range(3 * k + ROUNDS):
+        if turn >= SOON and len(left) <= FEW:
+            Y = problem.by_host()
+            break
         Y = problem.on_face(F, F * Y)
         wrong = problem.wrong(F, Y)
         count = wrong.sum(0)

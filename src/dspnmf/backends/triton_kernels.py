@@ -425,7 +425,7 @@ def combine(U, D, Z, TAU, STRETCH, n, K: tl.constexpr, KP: tl.constexpr, BM: tl.
 @triton.jit
 def component_sweep(
     V, P, OFF, INV, CHANGE, m, number, settled,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, PROGRAMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Sweep `number` over components (m x k, float64) in place, unless the one before changed little enough."""
     parts = tl.arange(0, PROGRAMS)
@@ -440,7 +440,7 @@ def component_sweep(
         here, mask = rows[:, None] * K + a[None, :], (rows[:, None] < m) & (a[None, :] < K)
         old, g = tl.load(V + here, mask=mask, other=0.0), tl.load(P + here, mask=mask, other=0.0)
         Y = old
-        for i in range(K):
+        for i in tl.range(0, K, num_stages=STAGES):
             inverse = tl.load(INV + i)
             rest = tl.sum(tl.where((a == i)[None, :], g, -tl.load(OFF + i * KP + a)[None, :] * Y), axis=1)
             moves = (a == tl.where(inverse > 0.0, i, -1))[None, :]

@@ -79,14 +79,7 @@ def cg_start(
         g = tl.load(G + here, mask=mask, other=0.0)
         d *= tl.where(u + d == 0.0, sigma, tau)
         tl.store(D + here, d, mask=mask)
-        if ROWS:
-            cols = tile * BM + tl.arange(0, BM)
-            slope = tl.zeros([KP, BM], tl.float64 if MODE == "float64" else kind)
-            slope = _times(slope, A, 1, U, cols, n, K, KP, LONG)
-            slope = _times(slope, A, 0, D, cols, n, K, KP, LONG)
-            r = g - slope.to(kind)
-        else:
-            r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
+        r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
         r = _marked(r, (u + d > 0.0) | (r > 0.0))
         tl.store(R + here, r, mask=mask)
         UR += _product(u, tl.trans(r), INNER)

@@ -132,7 +132,7 @@ class Descent(Update):
             model = objective.model(s)
             left = self._step(rows, objective, s, s, model, (yield from ask(rows.look, model, 2, 1.0)))
             t, reach, value, new = self._taken(rows, objective, s, left)
-        self.stretch = float(np.clip(self.stretch * reach, 1.0, LONGEST)) if t > 0 else 1.0
+        self.stretch = min(max(self.stretch * reach, 1.0), LONGEST) if t > 0 else 1.0
         return value, new
 
     def _step(

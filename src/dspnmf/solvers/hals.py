@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from dspnmf._typing import Scalar
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import RowModel, Sums
@@ -44,7 +42,7 @@ class Hals:
 
     def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[Scalar]:
         """The number of sweeps of the next look."""
-        self.most = int(np.clip((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2, MOST))
+        self.most = int(min(max((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2), MOST))
         self.now = self.now or (self.most if objective.coupled else FIRST)
         self.worthwhile = WORTHWHILE[objective.coupled]
         return (self.sweeps or self.now,)
@@ -55,4 +53,4 @@ class Hals:
 
     def adapt(self, settled: float) -> None:
         """One sweep more where the last one was worthwhile, one less where not."""
-        self.now = int(np.clip(self.now + (1 if settled > self.worthwhile else -1), 1, self.most))
+        self.now = min(max(self.now + (1 if settled > self.worthwhile else -1), 1), self.most)
