@@ -1,7 +1,7 @@
 """Slabs of dense X without missing cells for the Kullback-Leibler divergence, by Triton kernels.
 
-What `dspnmf.backends.tensor_slabs` does with arrays of the size of X is done entry by entry on the chip. Distances, what
-a step needs to know, and the sums are one reading of X each, and write nothing of its size.
+What `dspnmf.backends.tensor_slabs` does with arrays of the size of X is done entry by entry on the chip. Distances,
+what a step needs to know, and the sums are one reading of X each, and write nothing of its size.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FusedSlab(DenseSlab):
 
     def launched(
         self, kernel: triton.JITFunction, programs: int, U: Tensor, model: SmallModel, *arrays: Tensor,
-        last: tuple[int, ...] = (), **numbers: int | str,
+        last: tuple[int, ...] = (), num_warps: int = 4, num_stages: int = 2, **numbers: int | str,
     ) -> None:  # fmt: skip
         """Run a kernel."""
         (n, m), k = self._X.shape, len(U)
@@ -62,7 +62,7 @@ class FusedSlab(DenseSlab):
         mode = "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
         kernel[(programs,)](
             self._X, U, _padded(model.V, side), *arrays, n, m, self._X.stride(0), self._unit, model.floor, *last,
-            K=k, KP=side, MODE=mode, **numbers, num_warps=4, num_stages=2,
+            K=k, KP=side, MODE=mode, **numbers, num_warps=num_warps, num_stages=num_stages,
         )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ class FusedLook(Look):
         self.slab.launched(
             kernels.derivatives, blocks * triton.cdiv(n, 64), self.U, self.model,
             _padded(self.model.products.T, blocks * _PAIRS), pull, H, rows,
-            PAIRS=pairs, PP=blocks * _PAIRS, PB=_PAIRS, BM=64, BN=32,
+            PAIRS=pairs, PP=blocks * _PAIRS, PB=_PAIRS, BM=64, BN=16, num_stages=3,
         )  # fmt: skip
         self.__dict__["distances"] = self._all_distances(rows)
         return pull, H
@@ -127,7 +127,7 @@ class FusedLook(Look):
         parts = torch.empty(shares, m, 16 if k <= 16 else 32, dtype=torch.float64, device=self.U.device)
         self.slab.launched(
             kernels.sums, shares * across, self.U, self.model, parts, last=(span,),
-            BM=32, BN=64, SUMS="float64" if multiplies_float64(self.U.device) else "tf32x3",
+            BM=32, BN=64, num_warps=2, num_stages=3, SUMS="float64" if multiplies_float64(self.U.device) else "tf32x3",
         )  # fmt: skip
         sums.add_part(parts.sum(0)[:, :k])
 

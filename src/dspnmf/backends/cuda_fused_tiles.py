@@ -252,12 +252,12 @@ class FusedTiles(PlainTiles):
         """A kernel for every sweep, without effect once they change little."""
         Vt, P, wide = Vt.clone(), P.contiguous(), max(16, int(triton.next_power_of_2(self._k)))
         off, inverse = self._curvature(Q, rounding, wide)
-        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 2
+        change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 1
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)
         for number in range(COMPONENT_SWEEPS):
             kernels.component_sweep[grid](
                 Vt, P, off, inverse, change, len(Vt), number, SETTLED,
-                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, STAGES=1, num_warps=1,
+                K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, STAGES=3, num_warps=1,
             )  # fmt: skip
         return Vt
 

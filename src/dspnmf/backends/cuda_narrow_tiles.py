@@ -15,14 +15,9 @@ from dspnmf.backends import triton_narrow_kernels as narrow
 from dspnmf.backends.cuda_fused_tiles import FusedTiles
 from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
 
-TUNE = {"INNER": "tf32x3", "TIMES": "float64", "ROWS": False}
-SHAPES = {  # of the kernels' work: rows of a tile, warps of a program, and programs
-    "cg_start": (32, 2, 1056),
-    "cg_step": (32, 2, 1056),
-    "couple": (32, 2, 1056),
-    "project": (32, 2, 1056),
-    "combine": (32, 2, 1056),
-}
+_HEIGHT = 64  # rows of a tile
+_WARPS, _STAGES = 2, 1
+_PROGRAMS = 1056  # that share a pass: eight for each processor of a large device
 
 
 class NarrowTiles(FusedTiles):
@@ -52,18 +47,18 @@ class OnChipTiles(NarrowTiles):
         self._done = 0  # conjugate-gradient steps
 
     def _summed(
-        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, **flags: int | bool
-    ) -> list[Tensor]:
+        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, summed: str = "tf32",
+        **flags: int | bool,
+    ) -> list[Tensor]:  # fmt: skip
         """What a kernel adds up: squares, and with `last` a number in front of them."""
         k, side = self._k, self._kp
         size = sums * side * side
-        height, warps, most = SHAPES[kernel.fn.__name__]
-        programs = max(1, min(most, self._grid(n, height)))
+        programs = max(1, min(_PROGRAMS, self._grid(n, _HEIGHT)))
         parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
         kernel[(programs,)](
             *arrays, parts, n,
-            K=k, KP=side, BM=height, MODE=self._products, **TUNE, LONG=k * n >= 2**31, SUMS=sums, **flags,
-            num_warps=warps, num_stages=1,
+            K=k, KP=side, BM=_HEIGHT, MODE=self._products, SUMMED=summed, LONG=k * n >= 2**31, SUMS=sums, **flags,
+            num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
         total = parts.sum(0)
         squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())
@@ -75,7 +70,8 @@ class OnChipTiles(NarrowTiles):
             self._keep(number, A)
         self._going, self._kept, self._done = self._always, None, 0
         arrays = [w[name] for name in ("U", "D", "G", "r")]
-        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, self._squares, stacked(steps, self._device))
+        given = self._squares, stacked(steps, self._device)
+        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, *given, summed=self._mode)
         return Ur
 
     def cg_step(
@@ -87,7 +83,7 @@ class OnChipTiles(NarrowTiles):
         arrays = [w[name] for name in ("U", "r", "u", "z", "p", "q")]
         (Ur,) = self._summed(
             narrow.cg_step, w["U"].shape[1], 1, *arrays, w["u"] if W is None else W, self._squares, self._going,
-            self._before, DONE=min(self._done, 2), OPERATORS=W is not None,
+            self._before, summed=self._mode, DONE=min(self._done, 2), OPERATORS=W is not None,
         )  # fmt: skip
         if self._done == 0:
             self._before, w["p"], w["u"] = self._going, w["u"], w["p"]

@@ -29,10 +29,8 @@ from dspnmf.backends.row_model import RowModel, Ties
 
 Tensor = torch.Tensor
 AT_ONCE = 2**25  # codes that are solved for at once
-PATIENCE = 3  # exchanges of all wrong codes that may fail to make them fewer, before they are exchanged one by one
+PATIENCE = 3  # exchanges of all wrong codes that may fail to make them fewer, before only some are exchanged
 ROUNDS = 40  # beyond 3 k, the rows that are left go to the host
-FEW = 256  # rows that go there sooner,
-SOON = 16  # after so many rounds
 FACTORED = 2**24  # entries of the systems that are factorized at once
 
 
@@ -161,9 +159,6 @@ def _pivoted(problem: _Problem, start: Tensor) -> Tensor:
     left, number = torch.arange(n, device=Y.device), torch.arange(1, k + 1, device=Y.device)[:, None]
     fewest, patience = torch.full_like(left, k + 1), torch.full_like(left, PATIENCE)
     for turn in range(3 * k + ROUNDS):
-        if turn >= SOON and len(left) <= FEW:
-            Y = problem.by_host()
-            break
         Y = problem.on_face(F, F * Y)
         wrong = problem.wrong(F, Y)
         count = wrong.sum(0)
@@ -176,8 +171,9 @@ def _pivoted(problem: _Problem, start: Tensor) -> Tensor:
             left, F, Y, wrong = left[going], F[:, going], Y[:, going], wrong[:, going]
             count, fewest, patience = count[going], fewest[going], patience[going]
         fewer = count < fewest
-        one = number == (number * wrong).amax(0)  # the last wrong code
-        F = torch.where(wrong & (one | fewer | (patience > 0)), 1 - F, F)
+        # the last wrong code, and about every second one, other ones in every round: this breaks cycles
+        some = (number == (number * wrong).amax(0)) | ((number * 40503 + left * 30011 + turn * 12289) // 64 % 2 == 0)
+        F = torch.where(wrong & (some | fewer | (patience > 0)), 1 - F, F)
         patience, fewest = torch.where(fewer, PATIENCE, patience - 1), torch.minimum(fewest, count)
     else:
         Y = problem.by_host()

@@ -1,9 +1,8 @@
 """Triton kernels for codes of few components: each holds all of a tile on the chip, and adds up what a look leaves.
 
-As `dspnmf.backends.triton_kernels`: codes are stored k x n, KP is k rounded up. A program goes over many tiles and leaves
-its share of the sums, `SUMS` squares (KP x KP) and a number, in float64. MODE says how products are made whose digits
-count: of a gradient, which is a difference, and of the running sums. INNER is for the others: directions of conjugate
-gradients, and sums that say how far to go along them.
+As `dspnmf.backends.triton_kernels`: codes are stored k x n, KP is k rounded up. A program goes over many tiles and
+leaves its share of the sums, `SUMS` squares (KP x KP) and a number, in float64. MODE says how products are made, SUMMED
+how those of sums that only say how far to go along a direction, or how its rows are coupled: these need few digits.
 """
 # mypy: disable-error-code="attr-defined,no-untyped-def,no-untyped-call,operator,index,call-overload,misc"
 
@@ -20,20 +19,6 @@ def _square(A, number: tl.constexpr, KP: tl.constexpr):
     """One of the small squares that conjugate gradients take."""
     a = tl.arange(0, KP)
     return tl.load(A + number * KP * KP + a[:, None] * KP + a[None, :])
-
-
-@triton.jit
-def _times(total, A, number: tl.constexpr, B, cols, n, K: tl.constexpr, KP: tl.constexpr, LONG: tl.constexpr):
-    """Add A B to a total, in its precision, for one of the small squares; the rows of B are in the cache."""
-    a = tl.arange(0, KP)
-    for b in tl.static_range(K):
-        if LONG:
-            there = tl.cast(b, tl.int64) * n + cols
-        else:
-            there = b * n + cols
-        row = tl.load(B + there, mask=cols < n, other=0.0).to(total.dtype)
-        total += tl.load(A + number * KP * KP + a * KP + b).to(total.dtype)[:, None] * row[None, :]
-    return total
 
 
 @triton.jit
@@ -66,7 +51,7 @@ def _free(r):
 @triton.jit
 def cg_start(
     U, D, G, R, A, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
     SUMS: tl.constexpr,
 ):  # fmt: skip
     """Shorten D; the residual R, marked; U R'. A holds S, and S + C."""
@@ -82,16 +67,15 @@ def cg_start(
         r = g - (_product(SC, u, MODE) + _product(S, d, MODE)).to(kind)
         r = _marked(r, (u + d > 0.0) | (r > 0.0))
         tl.store(R + here, r, mask=mask)
-        UR += _product(u, tl.trans(r), INNER)
+        UR += _product(u, tl.trans(r), SUMMED)
     _keep(OUT, 0, UR, SUMS, KP)
 
 
 @triton.jit
 def cg_step(
     U, R, W, Z, P, Q, MORE, A, STEPS, BEFORE, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
-    SUMS: tl.constexpr,
-    DONE: tl.constexpr, OPERATORS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr, DONE: tl.constexpr, OPERATORS: tl.constexpr,
 ):  # fmt: skip
     """One preconditioned conjugate-gradient step (Chronopoulos & Gear 1989) and U R'; DONE have been taken.
 
@@ -108,12 +92,7 @@ def cg_step(
     for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
         here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
         u, w = tl.load(U + here, mask=mask, other=0.0), tl.load(W + here, mask=mask, other=0.0)
-        if ROWS:
-            cols = tile * BM + tl.arange(0, BM)
-            q = _times(tl.zeros([KP, BM], kind), A, 0, W, cols, n, K, KP, LONG)
-            q = _times(q, A, 1, U, cols, n, K, KP, LONG)
-        else:
-            q = (_product(S, w, TIMES) + _product(C, u, TIMES)).to(kind)
+        q = (_product(S, w, MODE) + _product(C, u, MODE)).to(kind)
         if OPERATORS:
             q += tl.load(MORE + here, mask=mask, other=0.0)
         r = tl.load(R + here, mask=mask, other=0.0)
@@ -132,16 +111,15 @@ def cg_step(
         r = _marked(r - alpha * q, free)
         tl.store(Q + here, q, mask=mask)
         tl.store(R + here, r, mask=mask)
-        UR += _product(u, tl.trans(r), INNER)
+        UR += _product(u, tl.trans(r), SUMMED)
     _keep(OUT, 0, UR, SUMS, KP)
 
 
 @triton.jit
 def couple(
     U, R, W, A, GOING, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
-    SUMS: tl.constexpr,
-    EMPTY: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr, EMPTY: tl.constexpr,
 ):  # fmt: skip
     """W = T R + C U on the free entries, zero on the others: W W', U W', <R,W>. A holds T and C last of four.
 
@@ -156,17 +134,12 @@ def couple(
     for tile in range(tl.program_id(0), tl.cdiv(n, BM), tl.num_programs(0)):
         here, mask = _tile(n, K, KP, BM, tile, 0, LONG)
         u, r = tl.load(U + here, mask=mask, other=0.0), tl.load(R + here, mask=mask, other=0.0)
-        if ROWS:
-            cols = tile * BM + tl.arange(0, BM)
-            w = _times(tl.zeros([KP, BM], kind), A, 2, R, cols, n, K, KP, LONG)
-            w = _times(w, A, 3, U, cols, n, K, KP, LONG)
-        else:
-            w = (_product(T, r, TIMES) + _product(C, u, TIMES)).to(kind)
+        w = (_product(T, r, MODE) + _product(C, u, MODE)).to(kind)
         w = tl.where(_free(r), w, 0.0)
         tl.store(W + here, w, mask=mask)
         across = tl.trans(w)
-        WW += _product(w, across, INNER)
-        UW += _product(u, across, INNER)
+        WW += _product(w, across, SUMMED)
+        UW += _product(u, across, SUMMED)
         energy += r * w
     _keep(OUT, 0, WW, SUMS, KP)
     _keep(OUT, 1, UW, SUMS, KP)
@@ -176,9 +149,8 @@ def couple(
 @triton.jit
 def project(
     U, D, G, Z, W, P, STEPS, BEFORE, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
-    SUMS: tl.constexpr,
-    DONE: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
+    SUMS: tl.constexpr, DONE: tl.constexpr,
 ):  # fmt: skip
     """The last conjugate-gradient step, Z += alpha (W + beta P); Z = max(0, U + D + Z) - (U + D).
 
@@ -203,8 +175,8 @@ def project(
         z = tl.maximum(u + d + (z + alpha * p), 0.0) - (u + d)
         tl.store(Z + here, z, mask=mask)
         across = tl.trans(z)
-        ZZ += _product(z, across, INNER)
-        DZ += _product(d, across, INNER)
+        ZZ += _product(z, across, SUMMED)
+        DZ += _product(d, across, SUMMED)
         UZ += _product(u, across, MODE)
         along += (tl.load(G + here, mask=mask, other=0.0) * z).to(tl.float64)
     _keep(OUT, 0, ZZ, SUMS, KP)
@@ -216,7 +188,7 @@ def project(
 @triton.jit
 def combine(
     U, D, Z, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, INNER: tl.constexpr, TIMES: tl.constexpr, ROWS: tl.constexpr, LONG: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
     SUMS: tl.constexpr,
 ):  # fmt: skip
     """D = stretch (D + tau Z), cut off where codes would become negative: D D', U D'. STEPS: tau, stretch."""
