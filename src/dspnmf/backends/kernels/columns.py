@@ -30,17 +30,6 @@ def transpose(A: Array, column: int, width: int, At: Array) -> None:
 
 
 @compiled
-def transpose_back(At: Array, width: int, A: Array) -> None:
-    """``A = At[:, :width]'``; A is in C order."""
-    entries, k = A.reshape(-1), len(At)
-    for a in range(k):
-        row, e = At[a], a
-        for b in range(width):
-            entries[e] = row[b]
-            e += k
-
-
-@compiled
 def add_transposed(E: Array, i: int, width: int, Gt: Array) -> None:
     """``Gt += E[i : i + width]'``."""
     for b in range(width):

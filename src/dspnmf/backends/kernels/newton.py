@@ -18,10 +18,9 @@ from dspnmf.backends.kernels.columns import (
     inner,
     subtract_mixture,
     transpose,
-    transpose_back,
 )
 from dspnmf.backends.kernels.products import Source, no_sums, pull, push, push_scratch
-from dspnmf.backends.kernels.sweeps import inverse_diagonals, sweep, take_step
+from dspnmf.backends.kernels.sweeps import inverse_diagonal, rounding_of_diagonal, sweep, take_step
 
 
 @compiled
@@ -54,7 +53,7 @@ def face(
     Ut, Dt, At, Yt, Gt, gt = Wt[0], Wt[1], Wt[2], Wt[3], Wt[4], Wt[5]
     pulls, precise = np.empty((block, r * k)), np.empty((k, block))
     curvature = S.astype(U.dtype)
-    inverse = inverse_diagonals(curvature)
+    rounding = rounding_of_diagonal(curvature)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
@@ -76,8 +75,9 @@ def face(
                     for a in range(k):
                         for b in range(width):
                             gt[a, b] += delta[i + b] * curve[a] * Ut[a, b]
+            inverse = inverse_diagonal(curvature[q], rounding)
             for _ in range(sweeps[q]):
-                sweep(Yt, Gt, curvature[q], inverse[q], delta, curve, i, rest, width)
+                sweep(Yt, Gt, curvature[q], inverse, delta, curve, i, rest, width)
             for a in range(k):
                 for b in range(width):
                     d = Yt[a, b] - Ut[a, b]
@@ -85,8 +85,9 @@ def face(
                     At[a, b] = d if Yt[a, b] == 0 else zero
                 slope[q] += inner(gt[a], Dt[a], width)
                 slope_A[q] += inner(gt[a], At[a], width)
-            transpose_back(gt, width, gq[i:j])
-            transpose_back(Dt, width, Dq[i:j])
+            for b in range(width):
+                for a in range(k):
+                    gq[i + b, a], Dq[i + b, a] = gt[a, b], Dt[a, b]
             for c in range(1, 3):
                 for a in range(c + 1):
                     add_gram(Wt[a], Wt[c], width, a == c, square, grams[a, c, q])

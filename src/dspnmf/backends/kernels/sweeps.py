@@ -17,7 +17,6 @@ from dspnmf.backends.kernels.columns import (
     add_transposed,
     subtract_mixture,
     transpose,
-    transpose_back,
 )
 from dspnmf.backends.kernels.products import Source, no_sums, pull, push, push_scratch
 
@@ -38,14 +37,9 @@ def inverse_diagonal(S: Array, rounding: float) -> Any:
 
 
 @compiled
-def inverse_diagonals(S: Array) -> Any:
-    """`inverse_diagonal` of the curvatures of several starts (r x k x k), for sweeps of codes."""
-    inverse = np.empty((S.shape[0], S.shape[1]), S.dtype)
-    for q in range(S.shape[0]):
-        own = inverse_diagonal(S[q], 1e-14 if S.itemsize == 4 else 1e-30)
-        for a in range(own.size):  # assigning the whole row takes seconds to compile
-            inverse[q, a] = own[a]
-    return inverse
+def rounding_of_diagonal(S: Array) -> float:
+    """What `inverse_diagonal` takes for rounding in sweeps of codes."""
+    return 1e-14 if S.itemsize == 4 else 1e-30
 
 
 @compiled
@@ -136,7 +130,7 @@ def look(
     square, rest = np.empty((k, k)), np.empty(block, U.dtype)
     Ut, Yt = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype)
     pulls, directions = np.empty((block, r * k), U.dtype), np.empty(r * k * block, U.dtype)  # of all starts
-    work, inverse = push_scratch(X, r * k, U), inverse_diagonals(S)
+    work, rounding = push_scratch(X, r * k, U), rounding_of_diagonal(S)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
@@ -152,9 +146,9 @@ def look(
                     Yt[a, b] = Ut[a, b]
             if E is not None:
                 add_transposed(E[q], i, width, Gt)
-            curve = None if kappa is None else kappa[q]
+            curve, inverse = None if kappa is None else kappa[q], inverse_diagonal(S[q], rounding)
             for s in range(sweeps[q]):
-                change = sweep(Yt, Gt, S[q], inverse[q], delta, curve, i, rest, width)
+                change = sweep(Yt, Gt, S[q], inverse, delta, curve, i, rest, width)
                 if s == 0:
                     first[q] += change
                 if s == sweeps[q] - 1:
@@ -163,7 +157,9 @@ def look(
             for a in range(k):
                 for b in range(width):
                     Gt[a, b] = max(longer * (Yt[a, b] - Ut[a, b]), -Ut[a, b])
-            transpose_back(Gt, width, Dq[i:j])
+            for b in range(width):
+                for a in range(k):
+                    Dq[i + b, a] = Gt[a, b]
             add_gram(Ut, Gt, width, DIFFERENT, square, UD[q])
             add_gram(Gt, Gt, width, SAME, square, DD[q])
         push(X, Dt, i, j, work, PD)
