@@ -16,6 +16,7 @@ from dspnmf._typing import Array
 FIRST: Any = np.int64(0)
 DIFFERENT: Any = np.bool_(False)
 SAME: Any = np.bool_(True)
+MANY = 32  # components from which on BLAS is the faster
 
 
 @compiled
@@ -84,3 +85,18 @@ def add_gram(At: Array, Bt: Array, width: int, same: bool, square: Array, total:
     for a in range(k):
         for c in range(k):
             total[a, c] += square[max(a, c), min(a, c)] if same else square[a, c]
+
+
+@compiled
+def add_rounded_gram(At: Array, Bt: Array, width: int, same: bool, square: Array, total: Array) -> None:
+    """As `add_gram`; the sums of many components are rounded in the precision of the blocks."""
+    if len(At) <= MANY:
+        add_gram(At, Bt, width, same, square, total)
+        return
+    for a in range(len(At)):
+        for b in range(width, At.shape[1]):
+            At[a, b] = Bt[a, b] = At.dtype.type(0)
+    product = np.dot(At, Bt.T)
+    for a in range(len(At)):
+        for c in range(len(At)):
+            total[a, c] += product[a, c]

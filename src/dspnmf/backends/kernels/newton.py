@@ -14,6 +14,7 @@ from dspnmf.backends.kernels.columns import (
     FIRST,
     SAME,
     add_gram,
+    add_rounded_gram,
     add_transposed,
     inner,
     subtract_mixture,
@@ -117,9 +118,8 @@ def cg_start(
     r is the negative gradient of the model (``A[D] = D S + U C + W``) on the free entries, u = r T on all of them.
     """
     k = S.shape[0]
-    Ur, square = np.zeros((k, k)), np.empty((k, k))
+    Ur, square = np.zeros((k, k)), np.empty((k, k), U.dtype)
     DS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    Wt = np.empty((2, k, block), U.dtype)
     scale, scale_A, zero = U.dtype.type(tau), U.dtype.type(sigma), U.dtype.type(0)
     DSf, UCf = DS.reshape(-1), UC.reshape(-1)
     for i in range(lo, hi, block):
@@ -140,9 +140,10 @@ def cg_start(
             ff[e] = is_free
             rf[e] = -slope if is_free else zero
         np.dot(rb, T, u[i:j])
-        transpose(Ub, FIRST, j - i, Wt[0])
-        transpose(rb, FIRST, j - i, Wt[1])
-        add_gram(Wt[0], Wt[1], j - i, DIFFERENT, square, Ur)
+        np.dot(Ub.T, rb, square)
+        for a in range(k):
+            for c in range(k):
+                Ur[a, c] += square[a, c]
     return Ur
 
 
@@ -170,9 +171,8 @@ def cg_step(
     ``A[u] = u S + U C + W``; W may be None. Leaves u = r T on all entries.
     """
     k = S.shape[0]
-    Ur, square = np.zeros((k, k)), np.empty((k, k))
+    Ur, square = np.zeros((k, k)), np.empty((k, k), U.dtype)
     uS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
-    Wt = np.empty((2, k, block), U.dtype)
     step, mix, zero = U.dtype.type(alpha), U.dtype.type(beta), U.dtype.type(0)
     uSf, UCf = uS.reshape(-1), UC.reshape(-1)
     for i in range(lo, hi, block):
@@ -192,9 +192,10 @@ def cg_step(
             zf[e] += step * pf[e]
             rf[e] -= step * qf[e]
         np.dot(rb, T, u[i:j])
-        transpose(Ub, FIRST, j - i, Wt[0])
-        transpose(rb, FIRST, j - i, Wt[1])
-        add_gram(Wt[0], Wt[1], j - i, DIFFERENT, square, Ur)
+        np.dot(Ub.T, rb, square)
+        for a in range(k):
+            for c in range(k):
+                Ur[a, c] += square[a, c]
     return Ur
 
 
@@ -217,7 +218,7 @@ def couple(U: Array, r: Array, u: Array, free: NDArray[np.bool_], C: Array, lo: 
         transpose(Ub, FIRST, j - i, Wt[0])
         transpose(ub, FIRST, j - i, Wt[1])
         for a in range(2):
-            add_gram(Wt[a], Wt[1], j - i, a == 1, square, grams[a])
+            add_rounded_gram(Wt[a], Wt[1], j - i, a == 1, square, grams[a])
     return energy, grams[0], grams[1]
 
 
@@ -239,7 +240,7 @@ def project(U: Array, D: Array, g: Array, z: Array, lo: int, hi: int, block: int
         transpose(Ub, FIRST, j - i, Wt[1])
         transpose(zb, FIRST, j - i, Wt[2])
         for a in range(3):
-            add_gram(Wt[a], Wt[2], j - i, a == 2, square, grams[a])
+            add_rounded_gram(Wt[a], Wt[2], j - i, a == 2, square, grams[a])
     return slope, grams[0], grams[1], grams[2]
 
 
