@@ -98,6 +98,6 @@ def test_products_without_compilation(stored: Any) -> None:
     source = X if stored is np.asarray else (kept.data, kept.indices, kept.indptr)
     out, total = np.empty((4, 3)), np.ones((5, 3))
     products.pull(source, M, 2, 6, out)
-    products.push(source, D, 2, 6, products.features_scratch(source, D), total)
+    products.push(source, D.T, 2, 6, products.push_scratch(source, 3, D), total)
     np.testing.assert_allclose(out, X[2:6] @ M)
     np.testing.assert_allclose(total, 1 + X[2:6].T @ D)

@@ -115,15 +115,16 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         return joint([request.rows for request in requests], *zip(*(r.arguments for r in requests), strict=True))
 
     def measure(self, starts: Sequence[MemoryRows]) -> None:
-        """One product with the codes of all starts side by side; of the codes' own products each takes its block."""
-        if len(starts) == 1:
-            return
-        codes, work = [rows.codes for rows in starts], len(starts) * self.product_cost
-        P, Q = self._with_X(_kernels().sums, work, (np.concatenate(codes, axis=1),), self.shape[1])
-        for i, (rows, U) in enumerate(zip(starts, codes, strict=True)):
-            own = slice(i * self.k, (i + 1) * self.k)
-            between = rows._operators.between(U, U)
-            rows._known = np.ascontiguousarray(P[:, own]) / self.scale, np.ascontiguousarray(Q[own, own]), between
+        """One reading of X for all; the sums of a single start are made when they are asked for."""
+        if len(starts) > 1:
+            self._measure(starts)
+
+    def _measure(self, starts: Sequence[MemoryRows]) -> None:
+        codes = [rows.codes for rows in starts]
+        work = len(starts) * self.product_cost
+        P, Q = self._with_X(_kernels().sums, work, _stacked(starts, "U"), self.shape[1], _numbers(starts))
+        for rows, U, *own in zip(starts, codes, self._apart(P, len(starts)), Q, strict=True):
+            rows._known = *own, rows._operators.between(U, U)
 
     def draw(self, start: RandomCodes) -> Array:
         """Codes drawn at random, a group at a time."""
@@ -188,9 +189,8 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
     def sums(self) -> tuple[Array, Array, tuple[Array, ...]]:
         """P = X'U, Q = U'U, and U'LU for every operator; asked twice, they are made once."""
         if self._known is None:
-            U = self.codes
-            P, Q = self._with_X(_kernels().sums, self.product_cost, (U,), self.shape[1])
-            self._known = np.ascontiguousarray(P) / self.scale, Q, self._operators.between(U, U)
+            self._measure([self])
+            assert self._known is not None
         return self._known
 
     def step(self, t: float) -> float:

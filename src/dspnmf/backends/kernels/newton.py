@@ -9,8 +9,19 @@ from numpy.typing import NDArray
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, no_sums, pull, push
-from dspnmf.backends.kernels.sweeps import inverse_diagonals, sweep
+from dspnmf.backends.kernels.columns import (
+    DIFFERENT,
+    FIRST,
+    SAME,
+    add_gram,
+    add_rounded_gram,
+    add_transposed,
+    inner,
+    subtract_mixture,
+    transpose,
+)
+from dspnmf.backends.kernels.products import Source, no_sums, pull, push, push_scratch
+from dspnmf.backends.kernels.sweeps import inverse_diagonal, rounding_of_diagonal, sweep, take_step
 
 
 @compiled
@@ -38,70 +49,50 @@ def face(
     """
     r, k = S.shape[0], S.shape[1]
     slope, slope_A, zero = np.zeros(r), np.zeros(r), U.dtype.type(0)
-    UD, DD, UA, AA, DA = np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape), np.zeros(S.shape)
-    square, rest = np.empty((k, k), U.dtype), np.empty(block, U.dtype)
-    Gt, Yt, A = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype), np.empty((block, k), U.dtype)
-    wide, US = np.empty((block, r * k)), np.empty((block, k))
+    square, rest, descent = np.empty((k, k)), np.empty(block, U.dtype), np.empty(block)
+    Wt, grams = np.empty((6, k, block), U.dtype), np.zeros((3, 3, r, k, k))  # products of the first three
+    Ut, Dt, At, Yt, Gt, gt = Wt[0], Wt[1], Wt[2], Wt[3], Wt[4], Wt[5]
+    pulls, precise = np.empty((block, r * k)), np.empty((k, block))
     curvature = S.astype(U.dtype)
-    inverse = inverse_diagonals(curvature)
+    rounding = rounding_of_diagonal(curvature)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        Ab, USb = A[:width], US[:width]
-        pull(X, M, i, j, wide[:width])
+        pull(X, M, i, j, pulls[:width])
         for q in range(r):
-            step, column = U.dtype.type(t[q]), q * k
-            Ub, Db, gb = U[starts[q]][i:j], D[starts[q]][i:j], g[starts[q]][i:j]
-            for b in range(width):
-                for a in range(k):
-                    u = max(Ub[b, a] + step * Db[b, a], zero)
-                    Ub[b, a] = u
-                    Yt[a, b] = u
-                    if E is not None:
-                        wide[b, column + a] += E[q, i + b, a]
-                    Gt[a, b] = wide[b, column + a]
-            np.dot(Ub.astype(np.float64), S[q], USb)
+            Uq, Dq, gq = U[starts[q]], D[starts[q]], g[starts[q]]
+            take_step(Uq, Dq, t[q], i, j)
+            transpose(Uq[i:j], FIRST, width, Ut)
+            transpose(pulls, q * k, width, precise)
+            if E is not None:
+                add_transposed(E[q], i, width, precise)
             curve = None if kappa is None else kappa[q]
-            for b in range(width):
-                for a in range(k):
-                    gb[b, a] = USb[b, a] - wide[b, column + a]
+            for a in range(k):
+                subtract_mixture(precise[a], S[q, a], Ut, width, descent)
+                for b in range(width):
+                    Yt[a, b], Gt[a, b], gt[a, b] = Ut[a, b], precise[a, b], -descent[b]
             if delta is not None:
                 if delta.size > 0:
-                    for b in range(width):
-                        for a in range(k):
-                            gb[b, a] += delta[i + b] * curve[a] * Ub[b, a]
+                    for a in range(k):
+                        for b in range(width):
+                            gt[a, b] += delta[i + b] * curve[a] * Ut[a, b]
+            inverse = inverse_diagonal(curvature[q], rounding)
             for _ in range(sweeps[q]):
-                sweep(Yt, Gt, curvature[q], inverse[q], delta, curve, i, rest, width)
+                sweep(Yt, Gt, curvature[q], inverse, delta, curve, i, rest, width)
+            for a in range(k):
+                for b in range(width):
+                    d = Yt[a, b] - Ut[a, b]
+                    Dt[a, b] = d
+                    At[a, b] = d if Yt[a, b] == 0 else zero
+                slope[q] += inner(gt[a], Dt[a], width)
+                slope_A[q] += inner(gt[a], At[a], width)
             for b in range(width):
                 for a in range(k):
-                    y = Yt[a, b]
-                    Db[b, a] = y - Ub[b, a]
-                    Ab[b, a] = Db[b, a] if y == 0 else zero
-            slope[q] += inner(gb, Db)
-            slope_A[q] += inner(gb, Ab)
-            add_gram(Ub, Db, square, UD[q])
-            add_gram(Db, Db, square, DD[q])
-            add_gram(Ub, Ab, square, UA[q])
-            add_gram(Ab, Ab, square, AA[q])
-            add_gram(Db, Ab, square, DA[q])
-    return slope, UD, DD, slope_A, UA, AA, DA
-
-
-@compiled
-def inner(A: Array, B: Array) -> float:
-    """<A, B> of two blocks, in four sums that do not wait for each other."""
-    af, bf = A.reshape(-1), B.reshape(-1)
-    s0, s1, s2, s3, e = 0.0, 0.0, 0.0, 0.0, 0
-    while e + 4 <= af.size:
-        s0 += af[e] * bf[e]
-        s1 += af[e + 1] * bf[e + 1]
-        s2 += af[e + 2] * bf[e + 2]
-        s3 += af[e + 3] * bf[e + 3]
-        e += 4
-    while e < af.size:
-        s0 += af[e] * bf[e]
-        e += 1
-    return (s0 + s1) + (s2 + s3)
+                    gq[i + b, a], Dq[i + b, a] = gt[a, b], Dt[a, b]
+            for c in range(1, 3):
+                for a in range(c + 1):
+                    add_gram(Wt[a], Wt[c], width, a == c, square, grams[a, c, q])
+    return slope, grams[0, 1], grams[1, 1], slope_A, grams[0, 2], grams[2, 2], grams[1, 2]
 
 
 @compiled
@@ -130,25 +121,29 @@ def cg_start(
     Ur, square = np.zeros((k, k)), np.empty((k, k), U.dtype)
     DS, UC = np.empty((block, k), U.dtype), np.empty((block, k), U.dtype)
     scale, scale_A, zero = U.dtype.type(tau), U.dtype.type(sigma), U.dtype.type(0)
+    DSf, UCf = DS.reshape(-1), UC.reshape(-1)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        width = j - i
-        Ub, Db, gb, rb, ub, fb = U[i:j], D[i:j], g[i:j], r[i:j], u[i:j], free[i:j]
-        for b in range(width):
-            for a in range(k):
-                Db[b, a] *= scale_A if Ub[b, a] + Db[b, a] == 0 else scale
-        np.dot(Db, S, DS[:width])
-        np.dot(Ub, C, UC[:width])
-        for b in range(width):
-            for a in range(k):
-                slope = gb[b, a] + DS[b, a] + UC[b, a]
-                if W is not None:
-                    slope += W[i + b, a]
-                is_free = Ub[b, a] + Db[b, a] > 0 or slope < 0
-                fb[b, a] = is_free
-                rb[b, a] = -slope if is_free else zero
-        np.dot(rb, T, ub)
-        add_gram(Ub, rb, square, Ur)
+        Ub, Db, rb = U[i:j], D[i:j], r[i:j]
+        Uf, Df, gf, rf, ff = Ub.reshape(-1), Db.reshape(-1), g[i:j].reshape(-1), rb.reshape(-1), free[i:j].reshape(-1)
+        for e in range(Df.size):
+            Df[e] *= scale_A if Uf[e] + Df[e] == 0 else scale
+        np.dot(Db, S, DS[: j - i])
+        np.dot(Ub, C, UC[: j - i])
+        if W is not None:
+            Wf = W[i:j].reshape(-1)
+            for e in range(Wf.size):
+                UCf[e] += Wf[e]
+        for e in range(rf.size):
+            slope = gf[e] + DSf[e] + UCf[e]
+            is_free = Uf[e] + Df[e] > 0 or slope < 0
+            ff[e] = is_free
+            rf[e] = -slope if is_free else zero
+        np.dot(rb, T, u[i:j])
+        np.dot(Ub.T, rb, square)
+        for a in range(k):
+            for c in range(k):
+                Ur[a, c] += square[a, c]
     return Ur
 
 
@@ -182,22 +177,25 @@ def cg_step(
     uSf, UCf = uS.reshape(-1), UC.reshape(-1)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Ub, rb, ub, fb = U[i:j], r[i:j], u[i:j], free[i:j]
+        Ub, rb, ub = U[i:j], r[i:j], u[i:j]
         np.dot(ub, S, uS[: j - i])
         np.dot(Ub, C, UC[: j - i])
         if W is not None:
-            for b in range(j - i):
-                for a in range(k):
-                    UC[b, a] += W[i + b, a]
-        rf, uf, ff = rb.reshape(-1), ub.reshape(-1), fb.reshape(-1)
+            Wf = W[i:j].reshape(-1)
+            for e in range(Wf.size):
+                UCf[e] += Wf[e]
+        rf, uf, ff = rb.reshape(-1), ub.reshape(-1), free[i:j].reshape(-1)
         pf, qf, zf = p[i:j].reshape(-1), q[i:j].reshape(-1), z[i:j].reshape(-1)
         for e in range(rf.size):
             pf[e] = uf[e] + mix * pf[e]
             qf[e] = (uSf[e] + UCf[e] if ff[e] else zero) + mix * qf[e]
             zf[e] += step * pf[e]
             rf[e] -= step * qf[e]
-        np.dot(rb, T, ub)
-        add_gram(Ub, rb, square, Ur)
+        np.dot(rb, T, u[i:j])
+        np.dot(Ub.T, rb, square)
+        for a in range(k):
+            for c in range(k):
+                Ur[a, c] += square[a, c]
     return Ur
 
 
@@ -205,8 +203,9 @@ def cg_step(
 def couple(U: Array, r: Array, u: Array, free: NDArray[np.bool_], C: Array, lo: int, hi: int, block: int) -> Any:
     """``u + U C`` on the free entries, zero on the others; <r,u>, U'u, u'u."""
     k = C.shape[0]
-    Uu, uu, energy = np.zeros((k, k)), np.zeros((k, k)), 0.0
-    square, UC, zero = np.empty((k, k), U.dtype), np.empty((block, k), U.dtype), U.dtype.type(0)
+    grams, energy = np.zeros((2, k, k)), 0.0
+    square, UC, zero = np.empty((k, k)), np.empty((block, k), U.dtype), U.dtype.type(0)
+    Wt = np.empty((2, k, block), U.dtype)
     UCf = UC.reshape(-1)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
@@ -215,31 +214,34 @@ def couple(U: Array, r: Array, u: Array, free: NDArray[np.bool_], C: Array, lo: 
         uf, ff = ub.reshape(-1), free[i:j].reshape(-1)
         for e in range(uf.size):
             uf[e] = uf[e] + UCf[e] if ff[e] else zero
-        energy += inner(r[i:j], ub)
-        add_gram(Ub, ub, square, Uu)
-        add_gram(ub, ub, square, uu)
-    return energy, Uu, uu
+        energy += inner(r[i:j].reshape(-1), uf, uf.size)
+        transpose(Ub, FIRST, j - i, Wt[0])
+        transpose(ub, FIRST, j - i, Wt[1])
+        for a in range(2):
+            add_rounded_gram(Wt[a], Wt[1], j - i, a == 1, square, grams[a])
+    return energy, grams[0], grams[1]
 
 
 @compiled
 def project(U: Array, D: Array, g: Array, z: Array, lo: int, hi: int, block: int) -> Any:
     """Replace z by ``max(0, U + D + z) - (U + D)``; <g,z>, D'z, U'z, z'z."""
     k = U.shape[1]
-    Dz, Uz, zz = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
-    square, zero = np.empty((k, k), U.dtype), U.dtype.type(0)
-    slope = 0.0
+    grams, Wt = np.zeros((3, k, k)), np.empty((3, k, block), U.dtype)
+    square, zero, slope = np.empty((k, k)), U.dtype.type(0), 0.0
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Ub, Db, gb, zb = U[i:j], D[i:j], g[i:j], z[i:j]
-        for b in range(j - i):
-            for a in range(k):
-                here = Ub[b, a] + Db[b, a]
-                zb[b, a] = max(here + zb[b, a], zero) - here
-        slope += inner(gb, zb)
-        add_gram(Db, zb, square, Dz)
-        add_gram(Ub, zb, square, Uz)
-        add_gram(zb, zb, square, zz)
-    return slope, Dz, Uz, zz
+        Ub, Db, zb = U[i:j], D[i:j], z[i:j]
+        Uf, Df, zf = Ub.reshape(-1), Db.reshape(-1), zb.reshape(-1)
+        for e in range(zf.size):
+            here = Uf[e] + Df[e]
+            zf[e] = max(here + zf[e], zero) - here
+        slope += inner(g[i:j].reshape(-1), zf, zf.size)
+        transpose(Db, FIRST, j - i, Wt[0])
+        transpose(Ub, FIRST, j - i, Wt[1])
+        transpose(zb, FIRST, j - i, Wt[2])
+        for a in range(3):
+            add_rounded_gram(Wt[a], Wt[2], j - i, a == 2, square, grams[a])
+    return slope, grams[0], grams[1], grams[2]
 
 
 @compiled
@@ -259,20 +261,21 @@ def combine(
     """``D += tau z``, times `stretch`, cut off where codes would become negative; the sums X'D, U'D, D'D."""
     r, k = len(tau), D.shape[2]
     PD, UD, DD = no_sums(X, m, r * k), np.zeros((r, k, k)), np.zeros((r, k, k))
-    wide, square = np.empty((block, r * k), D.dtype), np.empty((k, k))
-    work = features_scratch(X, wide)
+    square, Ut, directions = np.empty((k, k)), np.empty((k, block), D.dtype), np.empty(r * k * block, D.dtype)
+    work = push_scratch(X, r * k, D)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
+        width = j - i
+        Dt = directions[: r * k * width].reshape((r * k, width))
         for q in range(r):
-            scale, longer, column = D.dtype.type(tau[q]), D.dtype.type(stretch[q]), q * k
-            Ub, Db, zb = U[starts[q]][i:j], D[starts[q]][i:j], z[starts[q]][i:j]
-            for b in range(j - i):
-                for a in range(k):
-                    d = max(longer * (Db[b, a] + scale * zb[b, a]), -Ub[b, a])
-                    Db[b, a] = d
-                    wide[b, column + a] = d
-            precise = Db.astype(np.float64)
-            add_gram(Ub.astype(np.float64), precise, square, UD[q])
-            add_gram(precise, precise, square, DD[q])
-        push(X, wide[: j - i], i, j, work, PD)
+            scale, longer, own = D.dtype.type(tau[q]), D.dtype.type(stretch[q]), Dt[q * k : (q + 1) * k]
+            Ub, Db = U[starts[q]][i:j], D[starts[q]][i:j]
+            Uf, Df, zf = Ub.reshape(-1), Db.reshape(-1), z[starts[q]][i:j].reshape(-1)
+            for e in range(Df.size):
+                Df[e] = max(longer * (Df[e] + scale * zf[e]), -Uf[e])
+            transpose(Ub, FIRST, width, Ut)
+            transpose(Db, FIRST, width, own)
+            add_gram(Ut, own, width, DIFFERENT, square, UD[q])
+            add_gram(own, own, width, SAME, square, DD[q])
+        push(X, Dt, i, j, work, PD)
     return PD, UD, DD

@@ -90,14 +90,13 @@ def solve_lanes(S: Array, C: Array, members: NDArray[np.intp], size: int, L: Arr
 
 
 @compiled
-def solve_group(
-    T: Array, C: Array, R: Array, F: NDArray[np.bool_], left: NDArray[np.intp], first: int, last: int, zeros: bool,
-    size: int,
-    members: NDArray[np.intp], L: Array, pivots: Array, z: Array, y: Array, r: Array,
+def take_lanes(
+    R: Array, F: NDArray[np.bool_], left: NDArray[np.intp], first: int, last: int, zeros: bool, size: int,
+    members: NDArray[np.intp], z: Array,
 ) -> None:  # fmt: skip
-    """Solve ``T y = R`` on the faces of the columns ``left[first:last]`` (off them if `zeros`); r = T y."""
-    k, lanes = F.shape[0], z.shape[1]
-    for b in range(lanes):
+    """What `solve_lanes` solves for the columns ``left[first:last]``: on their faces, or off them (`zeros`)."""
+    k = F.shape[0]
+    for b in range(z.shape[1]):
         p = 0
         if first + b < last:
             row = left[first + b]
@@ -107,12 +106,16 @@ def solve_group(
                     p += 1
         for rest in range(p, size):
             members[rest, b], z[rest, b] = k, 0.0
-    solve_lanes(T, C, members, size, L, pivots, z)
-    for a in range(k + 1):
-        for b in range(lanes):
+
+
+@compiled
+def place_lanes(T: Array, members: NDArray[np.intp], size: int, z: Array, y: Array, r: Array) -> None:
+    """The solutions z at their places in y, and r = T y."""
+    for a in range(y.shape[0]):
+        for b in range(y.shape[1]):
             y[a, b] = 0.0
     for p in range(size):
-        for b in range(lanes):
+        for b in range(y.shape[1]):
             y[members[p, b], b] = z[p, b]
     np.dot(T, y, r)
 
@@ -178,7 +181,9 @@ def exchange(
             for b in range(last - first):
                 for a in range(k):
                     C[a, b] = Ct[a, left[first + b]]
-            solve_group(T, C, R, F, left, first, last, zeros, size, members, L, pivots, z, y, r)
+            take_lanes(R, F, left, first, last, zeros, size, members, z)
+            solve_lanes(T, C, members, size, L, pivots, z)
+            place_lanes(T, members, size, z, y, r)
             for b in range(last - first):
                 row, largest, wrong = left[first + b], 0.0, 0  # what is kept is written to entries that have been read
                 for a in range(k):

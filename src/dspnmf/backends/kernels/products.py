@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from dspnmf._compiled import compiled
 from dspnmf._typing import Array
+from dspnmf.backends.kernels.columns import FIRST, SAME, add_gram, transpose
 
 Source: TypeAlias = Any  # X: an array, or the tuple (data, indices, indptr) of a CSR matrix
 
@@ -24,13 +25,13 @@ def pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> None:
     out[:] = _rows(X, len(M), lo, hi) @ M
 
 
-def push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-    """``total += X[lo:hi].T @ D`` for the block ``D``, in D's precision; `work` is k x m scratch."""
-    total += _rows(X, len(total), lo, hi).T @ D
+def push(X: Source, Dt: Array, lo: int, hi: int, work: Array, total: Array) -> None:
+    """``total += X[lo:hi].T @ Dt.T`` for the block ``Dt`` (k x rows), in its precision; `work`: `push_scratch`."""
+    total += _rows(X, len(total), lo, hi).T @ Dt.T
 
 
-def features_scratch(X: Source, D: Array) -> Any:
-    """The scratch array `push` needs."""
+def push_scratch(X: Source, k: int, D: Array) -> Any:
+    """The scratch array `push` needs for k columns of D's type."""
     return np.empty((0, 0), D.dtype)
 
 
@@ -74,13 +75,15 @@ def _pull(X: Source, M: Array, lo: int, hi: int, out: Array) -> Any:
 
 
 @overload(push)
-def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> Any:
+def _push(X: Source, Dt: Array, lo: int, hi: int, work: Array, total: Array) -> Any:
     if isinstance(X, types.BaseTuple):
 
-        def sparse(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
+        def sparse(X: Source, Dt: Array, lo: int, hi: int, work: Array, total: Array) -> None:
             data, indices, indptr = X
+            row = work[0]
             for i in range(lo, hi):
-                row = D[i - lo]
+                for a in range(row.size):
+                    row[a] = Dt[a, i - lo]
                 for q in range(indptr[i], indptr[i + 1]):
                     x = data[q]
                     sums = total[indices[q]]
@@ -89,10 +92,10 @@ def _push(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> A
 
         return sparse
 
-    same = X.dtype == D.dtype
+    same = X.dtype == Dt.dtype
 
-    def dense(X: Source, D: Array, lo: int, hi: int, work: Array, total: Array) -> None:
-        np.dot(D.T, np.ascontiguousarray(X[lo:hi]) if same else X[lo:hi].astype(D.dtype), work)
+    def dense(X: Source, Dt: Array, lo: int, hi: int, work: Array, total: Array) -> None:
+        np.dot(Dt, np.ascontiguousarray(X[lo:hi]) if same else X[lo:hi].astype(Dt.dtype), work)
         for a in range(work.shape[0]):
             for j in range(work.shape[1]):
                 total[j, a] += work[a, j]
@@ -115,41 +118,36 @@ def _no_sums(X: Source, m: int, k: int) -> Any:
     return columns_together
 
 
-@overload(features_scratch)
-def _features_scratch(X: Source, D: Array) -> Any:
+@overload(push_scratch)
+def _push_scratch(X: Source, k: int, D: Array) -> Any:
     if isinstance(X, types.BaseTuple):
 
-        def none(X: Source, D: Array) -> Any:
-            return np.empty((0, 0), D.dtype)
+        def one_row(X: Source, k: int, D: Array) -> Any:
+            return np.empty((1, k), D.dtype)
 
-        return none
+        return one_row
 
-    def block(X: Source, D: Array) -> Any:
-        return np.empty((D.shape[1], X.shape[1]), D.dtype)
+    def all_features(X: Source, k: int, D: Array) -> Any:
+        return np.empty((k, X.shape[1]), D.dtype)
 
-    return block
-
-
-@compiled
-def add_gram(A: Array, B: Array, work: Array, total: Array) -> None:
-    """``total += A' B`` for two blocks of k columns."""
-    np.dot(A.T, B, work)
-    for a in range(work.shape[0]):
-        for b in range(work.shape[1]):
-            total[a, b] += work[a, b]
+    return all_features
 
 
 @compiled
-def sums(X: Source, U: Array, m: int, lo: int, hi: int, block: int) -> Any:
+def sums(X: Source, U: Array, m: int, starts: NDArray[np.intp], lo: int, hi: int, block: int) -> Any:
     """X'U and U'U, to float64 rounding also where X and U are float32: products of two such numbers are exact."""
-    k = U.shape[1]
-    P, Q, square = no_sums(X, m, k), np.zeros((k, k)), np.empty((k, k))
-    work = features_scratch(X, P)
+    r, k = len(starts), U.shape[2]
+    P, Q, square = no_sums(X, m, r * k), np.zeros((r, k, k)), np.empty((k, k))
+    work, codes = push_scratch(X, r * k, P), np.empty(r * k * block)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
-        Ub = U[i:j].astype(np.float64)
-        push(X, Ub, i, j, work, P)
-        add_gram(Ub, Ub, square, Q)
+        width = j - i
+        Ut = codes[: r * k * width].reshape((r * k, width))
+        for q in range(r):
+            own = Ut[q * k : (q + 1) * k]
+            transpose(U[starts[q]][i:j], FIRST, width, own)
+            add_gram(own, own, width, SAME, square, Q[q])
+        push(X, Ut, i, j, work, P)
     return P, Q
 
 

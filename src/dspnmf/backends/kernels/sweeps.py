@@ -7,9 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dspnmf._compiled import compiled
+from dspnmf._compiled import compiled, compiled_reordering
 from dspnmf._typing import Array
-from dspnmf.backends.kernels.products import Source, add_gram, features_scratch, no_sums, pull, push
+from dspnmf.backends.kernels.columns import (
+    DIFFERENT,
+    FIRST,
+    SAME,
+    add_gram,
+    add_transposed,
+    subtract_mixture,
+    transpose,
+)
+from dspnmf.backends.kernels.products import Source, no_sums, pull, push, push_scratch
 
 
 @compiled
@@ -28,14 +37,9 @@ def inverse_diagonal(S: Array, rounding: float) -> Any:
 
 
 @compiled
-def inverse_diagonals(S: Array) -> Any:
-    """`inverse_diagonal` of the curvatures of several starts (r x k x k), for sweeps of codes."""
-    inverse = np.empty((S.shape[0], S.shape[1]), S.dtype)
-    for q in range(S.shape[0]):
-        own = inverse_diagonal(S[q], 1e-14 if S.itemsize == 4 else 1e-30)
-        for a in range(own.size):  # assigning the whole row takes seconds to compile
-            inverse[q, a] = own[a]
-    return inverse
+def rounding_of_diagonal(S: Array) -> float:
+    """What `inverse_diagonal` takes for rounding in sweeps of codes."""
+    return 1e-14 if S.itemsize == 4 else 1e-30
 
 
 @compiled
@@ -44,33 +48,16 @@ def smallest_curvature(S: Array) -> float:
     return 1e-34 if S.itemsize == 4 else 1e-300
 
 
-@compiled
-def total(values: Array) -> float:
-    """The sum of an array, in eight sums that do not wait for each other."""
-    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    e = 0
-    while e + 8 <= values.size:
-        s0 += values[e]
-        s1 += values[e + 1]
-        s2 += values[e + 2]
-        s3 += values[e + 3]
-        s4 += values[e + 4]
-        s5 += values[e + 5]
-        s6 += values[e + 6]
-        s7 += values[e + 7]
-        e += 8
-    while e < values.size:
-        s0 += values[e]
-        e += 1
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-
-
-@compiled
-def add_transposed(E: Array, i: int, width: int, Gt: Array) -> None:
-    """``Gt += E[i : i + width]'``."""
+@compiled_reordering
+def improve_component(y: Array, rest: Array, scale: float, width: int) -> float:
+    """``y = max(y + scale rest, 0)``; the squared change."""
+    change, zero = 0.0, y.dtype.type(0)
     for b in range(width):
-        for a in range(E.shape[1]):
-            Gt[a, b] += E[i + b, a]
+        new = max(y[b] + rest[b] * scale, zero)
+        step = np.float64(new - y[b])
+        change += step * step
+        y[b] = new
+    return change
 
 
 @compiled
@@ -90,24 +77,10 @@ def sweep(
     `delta` (a number for every row, this block's from `at` on) adds ``delta diag(kappa)`` to the curvature; None or no
     numbers add nothing.
     """
-    k, least = S.shape[0], smallest_curvature(S)
-    change = 0.0
-    for a in range(k):
-        for b in range(width):
-            rest[b] = Gt[a, b]
-        c = 0
-        while c + 4 <= k:
-            s0, s1, s2, s3 = S[a, c], S[a, c + 1], S[a, c + 2], S[a, c + 3]
-            y0, y1, y2, y3 = Yt[c], Yt[c + 1], Yt[c + 2], Yt[c + 3]
-            for b in range(width):
-                rest[b] -= s0 * y0[b] + s1 * y1[b] + s2 * y2[b] + s3 * y3[b]
-            c += 4
-        while c < k:
-            s0, y0 = S[a, c], Yt[c]
-            for b in range(width):
-                rest[b] -= s0 * y0[b]
-            c += 1
+    least, change = smallest_curvature(S), 0.0
+    for a in range(len(S)):
         scale, y = inverse[a], Yt[a]
+        subtract_mixture(Gt[a], S[a], Yt, width, rest)
         if delta is not None:
             if delta.size > 0:
                 scale = rest.dtype.type(1)
@@ -115,12 +88,17 @@ def sweep(
                     more = delta[at + b] * kappa[a]  # type: ignore[index]  # given wherever delta is
                     curvature = S[a, a] + more
                     rest[b] = (rest[b] - more * y[b]) / curvature if curvature > least else rest.dtype.type(0)
-        for b in range(width):
-            new = max(y[b] + rest[b] * scale, rest.dtype.type(0))
-            rest[b] = (new - y[b]) * (new - y[b])
-            y[b] = new
-        change += total(rest[:width])
+        change += improve_component(y, rest, scale, width)
     return change
+
+
+@compiled
+def take_step(U: Array, D: Array, t: float, lo: int, hi: int) -> None:
+    """``U += t D``, rounded as where a look takes the step."""
+    step, zero = U.dtype.type(t), U.dtype.type(0)
+    u, d = U[lo:hi].reshape(-1), D[lo:hi].reshape(-1)
+    for e in range(u.size):
+        u[e] = max(u[e] + step * d[e], zero)
 
 
 @compiled
@@ -150,50 +128,42 @@ def look(
     PD, UD, DD = no_sums(X, M.shape[0], r * k), np.zeros(S.shape), np.zeros(S.shape)
     first, last = np.zeros(r), np.zeros(r)
     square, rest = np.empty((k, k)), np.empty(block, U.dtype)
-    Gt, Yt = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype)
-    wide = np.empty((block, r * k), U.dtype)  # X M of all starts, then their directions
-    work, inverse = features_scratch(X, wide), inverse_diagonals(S)
+    Ut, Yt = np.empty((k, block), U.dtype), np.empty((k, block), U.dtype)
+    pulls, directions = np.empty((block, r * k), U.dtype), np.empty(r * k * block, U.dtype)  # of all starts
+    work, rounding = push_scratch(X, r * k, U), rounding_of_diagonal(S)
     for i in range(lo, hi, block):
         j = min(i + block, hi)
         width = j - i
-        pull(X, M, i, j, wide[:width])
+        Dt = directions[: r * k * width].reshape((r * k, width))
+        pull(X, M, i, j, pulls[:width])
         for q in range(r):
-            step, longer, column = U.dtype.type(t[q]), U.dtype.type(stretch[q]), q * k
-            Ub, Db = U[starts[q]][i:j], D[starts[q]][i:j]
-            for b in range(width):
-                for a in range(k):
-                    u = max(Ub[b, a] + step * Db[b, a], U.dtype.type(0))
-                    Ub[b, a] = u
-                    Yt[a, b] = u
-                    Gt[a, b] = wide[b, column + a]
+            Uq, Dq, Gt = U[starts[q]], D[starts[q]], Dt[q * k : (q + 1) * k]  # the pull, then the direction
+            take_step(Uq, Dq, t[q], i, j)
+            transpose(Uq[i:j], FIRST, width, Ut)
+            transpose(pulls, q * k, width, Gt)
+            for a in range(k):
+                for b in range(width):
+                    Yt[a, b] = Ut[a, b]
             if E is not None:
                 add_transposed(E[q], i, width, Gt)
-            curve = None if kappa is None else kappa[q]
+            curve, inverse = None if kappa is None else kappa[q], inverse_diagonal(S[q], rounding)
             for s in range(sweeps[q]):
-                change = sweep(Yt, Gt, S[q], inverse[q], delta, curve, i, rest, width)
+                change = sweep(Yt, Gt, S[q], inverse, delta, curve, i, rest, width)
                 if s == 0:
                     first[q] += change
                 if s == sweeps[q] - 1:
                     last[q] += change
+            longer = U.dtype.type(stretch[q])
+            for a in range(k):
+                for b in range(width):
+                    Gt[a, b] = max(longer * (Yt[a, b] - Ut[a, b]), -Ut[a, b])
             for b in range(width):
                 for a in range(k):
-                    d = max(longer * (Yt[a, b] - Ub[b, a]), -Ub[b, a])
-                    Db[b, a] = d
-                    wide[b, column + a] = d
-            precise = Db.astype(np.float64)
-            add_gram(Ub.astype(np.float64), precise, square, UD[q])
-            add_gram(precise, precise, square, DD[q])
-        push(X, wide[:width], i, j, work, PD)
+                    Dq[i + b, a] = Gt[a, b]
+            add_gram(Ut, Gt, width, DIFFERENT, square, UD[q])
+            add_gram(Gt, Gt, width, SAME, square, DD[q])
+        push(X, Dt, i, j, work, PD)
     return PD, UD, DD, first, last
-
-
-@compiled
-def take_step(U: Array, D: Array, t: float, lo: int, hi: int) -> None:
-    """``U += t D``, rounded as where a look takes the step."""
-    step, zero = U.dtype.type(t), U.dtype.type(0)
-    for i in range(lo, hi):
-        for a in range(U.shape[1]):
-            U[i, a] = max(U[i, a] + step * D[i, a], zero)
 
 
 @compiled
