@@ -32,6 +32,7 @@ from dspnmf.backends.tensor_nnls import RowCurvature
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
 WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
+_STARTS_SHARE = 4  # of the device's free memory that starts may take, one part
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
@@ -248,11 +249,13 @@ class DeviceRows(ConjugateGradientRows):
     # -- several starts --------------------------------------------------------------------------------------------
 
     def several(self, wanted: int) -> Sequence[Self]:
-        """Rows for up to `wanted` starts that share X; fewer where their codes would take more memory than X."""
+        """Rows for up to `wanted` starts that share X; fewer where their codes would take much of the memory."""
         of_codes, of_X = (
             size * self.dtype.itemsize for size in (self.shape[0] * self.k, stored_values(self._X).numel())
         )
-        size = int(min(wanted, MOST_STARTS, WIDEST // self.k, max(STARTS_BYTES, of_X) / (STARTS_ARRAYS * of_codes)))
+        free = torch.cuda.mem_get_info(self._X.device)[0] if self._X.is_cuda else 0
+        room = max(STARTS_BYTES, of_X, free // _STARTS_SHARE)
+        size = int(min(wanted, MOST_STARTS, WIDEST // self.k, room / (STARTS_ARRAYS * of_codes)))
         if size < 2 or self.completes:
             return [self]
         kernels, shape = fused_kernels(self._X), (size, self.k, self.shape[0])

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from dspnmf._typing import Scalar, SmallArray
-from dspnmf.backends.row_model import Block, BlockNorms, DivergenceSums, Sums
+from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms, DivergenceSums, Sums
 from dspnmf.backends.small_arrays import Small
 
 
@@ -30,6 +31,17 @@ class State:
     norms: Mapping[str, BlockNorms] = field(default_factory=dict)  # of blocks of X that have changed since the start
     before: SmallArray | None = None  # None: there was no iteration yet, or the solver does not ask
     divergence: DivergenceSums | None = None  # of the last look, where errors are measured by a divergence
+
+    @cached_property
+    def _VV(self) -> SmallArray:
+        return self.Vt.T @ self.Vt
+
+    def VV(self, features: Block) -> SmallArray:
+        """V V' over some features (k x k)."""
+        if features == X_BLOCK:
+            return self._VV
+        Vt = self.Vt[features.columns]
+        return Vt.T @ Vt
 
     def norm2(self, block: Block, at_start: float) -> float:
         """||X||^2 of a block, as it is now."""

@@ -58,7 +58,7 @@ class Reconstruction:
     def value(self, s: State) -> Scalar:
         """``||X||^2 - 2 <V', P> + <VV', Q + ...>``."""
         Vt, P = s.Vt[self.features.columns], s.P[self.features.columns]
-        value = s.norm2(self.features, self.norm2) - 2 * dot(Vt, P) + dot(Vt.T @ Vt, self.curvature(s))
+        value = s.norm2(self.features, self.norm2) - 2 * dot(Vt, P) + dot(s.VV(self.features), self.curvature(s))
         return value + self.lasso * Vt.sum() if self.lasso > 0 else value
 
     def error2(self, s: State) -> Scalar:
@@ -68,7 +68,7 @@ class Reconstruction:
     def rest(self, s: State) -> Scalar:
         """What the other parts add to ``||X - UV||^2``."""
         Vt, Q = s.Vt[self.features.columns], s.Q if self.mask is None else s.L[self.mask]
-        return dot(Vt.T @ Vt, self.curvature(s) - Q) + self.lasso * Vt.sum()
+        return dot(s.VV(self.features), self.curvature(s) - Q) + self.lasso * Vt.sum()
 
     def exact(self, s: State, rows: Rows) -> Scalar | None:
         """Entry by entry."""
@@ -80,7 +80,7 @@ class Reconstruction:
     def model(self, s: State) -> RowModel:
         """The term is its own model (operators: the diagonal as curvature, the rest held fixed by `hals`)."""
         Vt = s.Vt[self.features.columns]
-        M, VV = _placed(Vt, s, self.features), Vt.T @ Vt
+        M, VV = _placed(Vt, s, self.features), s.VV(self.features)
         ties = {j: weight * VV.diagonal() for j, weight in self.smooth.items()}
         if self.mask is None:
             return RowModel(self._crowded(VV), M, pulls=ties, curves=ties)
@@ -89,8 +89,7 @@ class Reconstruction:
 
     def along(self, s: State, d: Sums) -> Quartic:
         """A parabola."""
-        Vt = s.Vt[self.features.columns]
-        VV = Vt.T @ Vt
+        Vt, VV = s.Vt[self.features.columns], s.VV(self.features)
         UD, DD = (d.UD, d.DD) if self.mask is None else (d.ULD[self.mask], d.DLD[self.mask])
         c1, c2 = 2 * dot(self._crowded(VV), UD) - 2 * dot(Vt, d.PD[self.features.columns]), dot(self._crowded(VV), DD)
         for j, weight in self.smooth.items():
