@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
+from dspnmf.backends import triton_small_kernels as small_kernels
 from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
 from dspnmf.backends.row_model import RowModel, Slope
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED, ConjugateStep, Small
@@ -255,7 +256,7 @@ class FusedTiles(PlainTiles):
         change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 1
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)
         for number in range(COMPONENT_SWEEPS):
-            kernels.component_sweep[grid](
+            small_kernels.component_sweep[grid](
                 Vt, P, off, inverse, change, len(Vt), number, SETTLED,
                 K=self._k, KP=wide, BM=width, PROGRAMS=_PROGRAMS, STAGES=3, num_warps=1,
             )  # fmt: skip
@@ -264,7 +265,7 @@ class FusedTiles(PlainTiles):
     def best_step(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One small kernel."""
         t = torch.empty(3, dtype=torch.float64, device=c.device)
-        kernels.quartic_step[(1,)](c, t, END=2 * LONGEST, POINTS=512, num_warps=4)
+        small_kernels.quartic_step[(1,)](c, t, END=2 * LONGEST, POINTS=512, num_warps=4)
         return t[0], t[1], t[2]
 
     @property
@@ -277,7 +278,7 @@ class FusedTiles(PlainTiles):
         if self._k > NARROW:
             return super().turned(Ur, preconditioner)
         C = torch.empty(self._k, self._k, dtype=torch.float64, device=Ur.device)
-        kernels.turned[(1,)](Ur, Ur.stride(0), preconditioner, C, K=self._k, KP=self._one_program, num_warps=4)
+        small_kernels.turned[(1,)](Ur, Ur.stride(0), preconditioner, C, K=self._k, KP=self._one_program, num_warps=4)
         return C
 
     def conjugate_step(
@@ -290,7 +291,7 @@ class FusedTiles(PlainTiles):
             self._coupling = model.coupling, self._number(model.coupling)  # kernels take numbers in float32 only
         step = torch.empty(len(ConjugateStep._fields), dtype=torch.float64, device=self._device)
         squares = [number for A in (along.UD, along.DD, small.adopt(model.S)) for number in (A, A.stride(0))]
-        kernels.conjugate_step[(1,)](
+        small_kernels.conjugate_step[(1,)](
             along.slope, *squares, self._coupling[1], self._always if before is None else before.alpha, step,
             reduction**2, eps, K=self._k, KP=self._one_program, FIRST=before is None, num_warps=4,
         )  # fmt: skip
