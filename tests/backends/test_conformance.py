@@ -52,8 +52,6 @@ class Case:
 
     def __init__(self, implementation: Implementation, dtype: type, folder: Path) -> None:
         self.implementation, self.dtype, self.tolerance = implementation, dtype, TOLERANCE[dtype]
-        # sums along conjugate gradients are rounded to TF32 on a GPU
-        self.rough = 20.0 if implementation.device == "cuda" and dtype is np.float32 else 1.0
         self.X = samples(dtype, missing=implementation.missing)
         self.data: Data = implementation.data(self.X, folder)
         X64 = self.X.astype(np.float64)
@@ -468,15 +466,15 @@ def test_newton_cg(case: Case, between: str) -> None:
         residual = known.cg_start(tau, sigma, model, UD, inverse)
         case.same(rows.cg_start(tau, sigma, theirs, adopt(UD), adopt(inverse)), residual)
         along = known.couple(C)
-        case.same(rows.couple(adopt(C)), along, case.rough)
+        case.same(rows.couple(adopt(C)), along)
         for alpha, beta in ((0.4, 0.0), (0.3, 0.2), (0.2, 0.7)):
             found = rows.cg_step(alpha, beta, theirs, adopt(along[1]), adopt(inverse))
             case.same(found, known.cg_step(alpha, beta, model, along[1], inverse))
             along = known.couple(-C)
-            case.same(rows.couple(adopt(-C)), along, case.rough)
+            case.same(rows.couple(adopt(-C)), along)
         rows.cg_last(0.25, 0.5)
         known.cg_last(0.25, 0.5)
-        case.same(rows.project(), known.project(), case.rough)
+        case.same(rows.project(), known.project())
         case.same(rows.combine(0.8, 1.3), known.combine(0.8, 1.3))
         rows.step(0.9)
         known.step(0.9)

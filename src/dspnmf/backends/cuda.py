@@ -75,20 +75,22 @@ class DeviceSmall(Small):
 
     def __init__(self, tiles: PlainTiles, device: torch.device, *, records: bool) -> None:
         self._tiles, self._device, self._records = tiles, device, records
-        self._owners: Sequence[object] = ()  # of what is repeated, once it has been done
-        self._recording: Recording | None = None
+        # of what is repeated, by the name of the function: its owners, once it has been done, and then the recording
+        self._done: dict[str, tuple[Sequence[object], Recording | None]] = {}
 
     def repeated(
         self, owners: Sequence[object], function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
     ) -> tuple[SmallArray, ...]:
         """Done the first time, recorded the second, then repeated."""
-        same = len(owners) == len(self._owners) and all(map(operator.is_, owners, self._owners))
+        before, recording = self._done.get(function.__name__, ((), None))
+        same = len(owners) == len(before) and all(map(operator.is_, owners, before))
         if not self._records or not same:
-            self._owners, self._recording = owners, None
+            self._done[function.__name__] = owners, None
             return function(*arguments)
-        if self._recording is None:
-            self._recording = Recording(function, arguments)
-        return self._recording(arguments)
+        if recording is None:
+            recording = Recording(function, arguments)
+            self._done[function.__name__] = owners, recording
+        return recording(arguments)
 
     def unrecorded(self) -> DeviceSmall:
         """Every repetition is done anew."""
@@ -96,7 +98,7 @@ class DeviceSmall(Small):
 
     def forget(self) -> None:
         """Other codes: what is recorded has become useless."""
-        self._owners, self._recording = (), None
+        self._done.clear()
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """Chosen on the device."""

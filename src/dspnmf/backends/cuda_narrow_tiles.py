@@ -16,7 +16,8 @@ from dspnmf.backends.cuda_fused_tiles import FusedTiles
 from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
 
 _HEIGHT = 64  # rows of a tile
-_WARPS, _STAGES = 2, 1
+_WARPS = 2
+_MANY = 2**17  # rows over which the rounding of products to TF32 averages out
 _PROGRAMS = 1056  # that share a pass: eight for each processor of a large device
 
 
@@ -47,18 +48,19 @@ class OnChipTiles(NarrowTiles):
         self._done = 0  # conjugate-gradient steps
 
     def _summed(
-        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, summed: str = "tf32",
+        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, rough: bool = True,
         **flags: int | bool,
     ) -> list[Tensor]:  # fmt: skip
-        """What a kernel adds up: squares, and with `last` a number in front of them."""
+        """What a kernel adds up: squares, and with `last` a number in front of them; `rough`: few digits are enough."""
         k, side = self._k, self._kp
         size = sums * side * side
         programs = max(1, min(_PROGRAMS, self._grid(n, _HEIGHT)))
         parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
         kernel[(programs,)](
             *arrays, parts, n,
-            K=k, KP=side, BM=_HEIGHT, MODE=self._products, SUMMED=summed, LONG=k * n >= 2**31, SUMS=sums, **flags,
-            num_warps=_WARPS, num_stages=_STAGES,
+            K=k, KP=side, BM=_HEIGHT, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags,
+            SUMMED="tf32" if rough and n >= _MANY else self._mode,
+            num_warps=_WARPS, num_stages=1,
         )  # fmt: skip
         total = parts.sum(0)
         squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())
@@ -71,7 +73,7 @@ class OnChipTiles(NarrowTiles):
         self._going, self._kept, self._done = self._always, None, 0
         arrays = [w[name] for name in ("U", "D", "G", "r")]
         given = self._squares, stacked(steps, self._device)
-        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, *given, summed=self._mode)
+        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, *given, rough=False)
         return Ur
 
     def cg_step(
@@ -83,7 +85,7 @@ class OnChipTiles(NarrowTiles):
         arrays = [w[name] for name in ("U", "r", "u", "z", "p", "q")]
         (Ur,) = self._summed(
             narrow.cg_step, w["U"].shape[1], 1, *arrays, w["u"] if W is None else W, self._squares, self._going,
-            self._before, summed=self._mode, DONE=min(self._done, 2), OPERATORS=W is not None,
+            self._before, rough=False, DONE=min(self._done, 2), OPERATORS=W is not None,
         )  # fmt: skip
         if self._done == 0:
             self._before, w["p"], w["u"] = self._going, w["u"], w["p"]

@@ -161,13 +161,22 @@ class Descent(Update):
         self.momentum = min(_GROW * self.momentum, 1.0) if gained else self.momentum / _CUT
         self.rounding.step(size2)
         if lost or self.rounding.worn(value, self.unit):
-            exact = new.with_sums(*rows.sums())
-            new = with_components(rows, objective, exact)
-            values = rows.small.stack([objective.value(exact), objective.value(new)])
-            before, (here, value) = value, rows.small.fetch(values)
+            before, (here, value, new) = value, self._with_exact_sums(rows, objective, new)
             self.rounding.measured(abs(here - before), self.unit)
         self.inner.adapt(settled)
         return length, longest, value, new
+
+    def _with_exact_sums(self, rows: Rows, objective: Objective, s: State) -> tuple[float, float, State]:
+        """The sums recomputed: the objective, and objective and state once the components have followed."""
+
+        def recomputed(Vt: SmallArray) -> tuple[SmallArray, ...]:
+            exact = replace(s, Vt=Vt).with_sums(*rows.sums())
+            new = with_components(rows, objective, exact)
+            return rows.small.stack([objective.value(exact), objective.value(new)]), new.Vt, new.P, new.Q, *new.L
+
+        values, Vt, P, Q, *L = rows.small.repeated([self], recomputed, s.Vt)
+        here, value = rows.small.fetch(values)
+        return here, value, replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
 
 
 def _lowest(rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[Scalar, Scalar, Scalar]:
