@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import _report
+import starts
 
 SHAPES = ((2_000_000, 512, 20), (200_000, 4_096, 50))
 WHOLE = ((2_000_000, 512, 20), (500_000, 512, 80), (500_000, 512, 200), (20_000, 784, 10))
@@ -360,8 +361,15 @@ def tables() -> None:
     _report.table(f"On a GPU ({device}): time per iteration", (*head, *(f"{p}, over ours" for p in peers)), each)
     head = ("X", "rule's objective (500 iterations)", "ours", "our iterations", "our time", "rule's time", "ratio")
     _report.table(f"On a GPU ({device}): time to the corrected rule's objective", head, goals)
-    head = ("X", "iterations", "objective over ||X||^2 + ||XX'||^2", "largest relative difference of an entry")
+    head = (
+        "X",
+        "iterations",
+        "objective over the squared norms of X and XX'",
+        "largest relative difference of an entry",
+    )
     _report.table("float32 history against direct evaluations in float64", head, [accuracy(*SHAPES[0])])
+    head = ("class", "X (float32)", "one start", f"{starts.STARTS} starts", "ratio", "objective over that of one start")
+    _report.table(f"{starts.STARTS} starts over one, k = {starts.K}", head, starts.on_device())
     count_tables(COUNTS, "cuda")
     _report.versions()
     print(f"torch {torch.__version__}, NumPy {np.__version__}")

@@ -198,7 +198,7 @@ class DeviceRows(ConjugateGradientRows):
         """The codes (k x n), all steps taken."""
         U = self._w["U"]
         if "D" in self._w:
-            U.copy_(torch.clamp(U + self._pending * self._w["D"], min=0))
+            U.add_(self._pending * self._w["D"]).clamp_(min=0)
             self._pending.zero_()
         return U
 

@@ -1,4 +1,4 @@
-"""What Triton kernels do on a CUDA device: tiles of codes of every width, facts about X, random codes."""
+"""What Triton kernels do on a CUDA device: tiles of codes, slabs of divergences, facts about X, random codes."""
 
 from __future__ import annotations
 

@@ -20,9 +20,15 @@ from dspnmf.backends.tensor_looks import Look
 from dspnmf.backends.tensor_slabs import DenseSlab, DenseSums, SlabsOf, StoredSums
 
 MOST = 32  # components
+_ENTRIES = 2**29  # of X in a slab: what is copied of it, for some of its rows or a structure term, takes no more
 _SHARES = 528  # programs among which sums over rows are divided: four for each processor of a large device
 _FEWEST = 128  # rows that are worth a share
 _PAIRS = 64  # pairs of components a program
+
+
+def _side(k: int) -> int:
+    """Components that kernels hold."""
+    return 16 if k <= 16 else 32
 
 
 def _padded(A: Tensor, height: int) -> Tensor:
@@ -36,7 +42,7 @@ class FusedSlab(DenseSlab):
     def __init__(self, X: Tensor, unit: float) -> None:
         self._X, self._unit = X, unit
 
-    @cached_property
+    @property
     def x(self) -> Tensor:  # type: ignore[override]
         """In the solver's unit; only a structure term asks for it."""
         return self._X * self._unit
@@ -56,9 +62,9 @@ class FusedSlab(DenseSlab):
         self, kernel: triton.JITFunction, programs: int, U: Tensor, model: SmallModel, *arrays: Tensor,
         last: tuple[int, ...] = (), num_warps: int = 4, num_stages: int = 2, **numbers: int | str,
     ) -> None:  # fmt: skip
-        """Run a kernel."""
+        """Run a kernel on all rows, with what every one of them takes."""
         (n, m), k = self._X.shape, len(U)
-        side = 16 if k <= 16 else 32
+        side = _side(k)
         mode = "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
         kernel[(programs,)](
             self._X, U, _padded(model.V, side), *arrays, n, m, self._X.stride(0), self._unit, model.floor, *last,
@@ -124,7 +130,7 @@ class FusedLook(Look):
         across = triton.cdiv(m, 64)
         shares = max(1, min(_SHARES // across, triton.cdiv(n, _FEWEST)))
         span = triton.cdiv(triton.cdiv(n, shares), 32) * 32
-        parts = torch.empty(shares, m, 16 if k <= 16 else 32, dtype=torch.float64, device=self.U.device)
+        parts = torch.empty(shares, m, _side(k), dtype=torch.float64, device=self.U.device)
         self.slab.launched(
             kernels.sums, shares * across, self.U, self.model, parts, last=(span,),
             BM=32, BN=64, num_warps=2, num_stages=3, SUMS="float64" if multiplies_float64(self.U.device) else "tf32x3",
@@ -133,11 +139,12 @@ class FusedLook(Look):
 
 
 class FusedSlabsOf(SlabsOf):
-    """X in such slabs: as many rows as are swept together."""
+    """X in such slabs: as many rows as are swept together, unless these have many entries."""
 
     def __init__(self, X: Tensor, beta: float, unit: float, k: int, *, incomplete: bool) -> None:
         super().__init__(X, beta, unit, k, incomplete=incomplete)
-        self.parts = [slice(i, min(i + self._held, len(X))) for i in range(0, len(X), self._held)]
+        step = max(1, min(self._held, _ENTRIES // int(X.shape[1])))
+        self.parts = [slice(i, min(i + step, len(X))) for i in range(0, len(X), step)]
 
     def slab(self, part: slice) -> FusedSlab:
         """Rows of X as they are."""
@@ -148,7 +155,7 @@ class FusedSlabsOf(SlabsOf):
         if step.similar is not None:
             return super().swept(step, model, sweeps)
         (k, n), number = step.U.shape, model.pairs.number
-        side = 16 if k <= 16 else 32
+        side = _side(k)
         start, H = step.U.contiguous(), step.H.contiguous()
         U, G = torch.empty_like(start), (step.push - step.pull).to(start.dtype).contiguous()
         number = pad(number, (0, side - k, 0, side - k)).contiguous()

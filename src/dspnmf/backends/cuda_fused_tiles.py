@@ -34,7 +34,7 @@ def multiplies_float64(device: torch.device) -> bool:
 
 
 def _packing(k: int) -> tuple[int, int, int]:
-    """Programs that share k components, and the two widths of each: eighths that leave the least padding."""
+    """Programs that share k components, and the two widths of each: multiples of eight with the least padding."""
     widths = [(one, other) for one in (8, 16, 32, 64) for other in (0, 8, 16, 32) if other < one]
     shared = [(-(-k // (one + other)), one, other) for one, other in widths]
     return min(shared, key=lambda p: (p[0] * (p[1] + p[2] + 4), p[0]))  # a program costs as much as four components
@@ -251,7 +251,7 @@ class FusedTiles(PlainTiles):
 
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
         """A kernel for every sweep, without effect once they change little."""
-        Vt, P, wide = Vt.clone(), P.contiguous(), max(16, int(triton.next_power_of_2(self._k)))
+        Vt, P, wide = Vt.clone(), P.contiguous(), self._one_program
         off, inverse = self._curvature(Q, rounding, wide)
         change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 1
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)

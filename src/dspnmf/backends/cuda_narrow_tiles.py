@@ -17,7 +17,7 @@ from dspnmf.backends.cuda_tiles import VANISHING, Steps, Tensor, stacked
 
 _HEIGHT = 64  # rows of a tile
 _WARPS = 2
-_MANY = 2**17  # rows over which the rounding of products to TF32 averages out
+_MANY = 2**17  # rows from which on the lengths of conjugate-gradient steps need no more digits than TF32 has
 _PROGRAMS = 1056  # that share a pass: eight for each processor of a large device
 
 
@@ -48,23 +48,26 @@ class OnChipTiles(NarrowTiles):
         self._done = 0  # conjugate-gradient steps
 
     def _summed(
-        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, last: bool = False, rough: bool = True,
-        **flags: int | bool,
+        self, kernel: triton.JITFunction, n: int, sums: int, *arrays: Tensor, mode: str, number: bool = False,
+        **flags: int | bool | str,
     ) -> list[Tensor]:  # fmt: skip
-        """What a kernel adds up: squares, and with `last` a number in front of them; `rough`: few digits are enough."""
+        """What a kernel adds up: squares, and with `number` one in front of them."""
         k, side = self._k, self._kp
         size = sums * side * side
         programs = max(1, min(_PROGRAMS, self._grid(n, _HEIGHT)))
         parts = torch.empty(programs, size + 1, dtype=torch.float64, device=self._device)
         kernel[(programs,)](
             *arrays, parts, n,
-            K=k, KP=side, BM=_HEIGHT, MODE=self._products, LONG=k * n >= 2**31, SUMS=sums, **flags,
-            SUMMED="tf32" if rough and n >= _MANY else self._mode,
+            K=k, KP=side, BM=_HEIGHT, MODE=mode, LONG=k * n >= 2**31, SUMS=sums, **flags,
             num_warps=_WARPS, num_stages=1,
         )  # fmt: skip
         total = parts.sum(0)
         squares = list(total[:size].view(sums, side, side)[:, :k, :k].unbind())
-        return [total[size], *squares] if last else squares
+        return [total[size], *squares] if number else squares
+
+    def _few_digits(self, n: int) -> str:
+        """How sums are made that only say how far to go."""
+        return "tf32" if n >= _MANY else self._mode
 
     def cg_start(self, w: dict[str, Tensor], steps: Steps, S: Tensor, C: Tensor) -> Tensor:
         """The residual on the free entries."""
@@ -73,7 +76,9 @@ class OnChipTiles(NarrowTiles):
         self._going, self._kept, self._done = self._always, None, 0
         arrays = [w[name] for name in ("U", "D", "G", "r")]
         given = self._squares, stacked(steps, self._device)
-        (Ur,) = self._summed(narrow.cg_start, w["U"].shape[1], 1, *arrays, *given, rough=False)
+        (Ur,) = self._summed(
+            narrow.cg_start, w["U"].shape[1], 1, *arrays, *given, mode=self._products, SUMMED=self._mode
+        )
         return Ur
 
     def cg_step(
@@ -85,7 +90,7 @@ class OnChipTiles(NarrowTiles):
         arrays = [w[name] for name in ("U", "r", "u", "z", "p", "q")]
         (Ur,) = self._summed(
             narrow.cg_step, w["U"].shape[1], 1, *arrays, w["u"] if W is None else W, self._squares, self._going,
-            self._before, rough=False, DONE=min(self._done, 2), OPERATORS=W is not None,
+            self._before, mode=self._products, SUMMED=self._mode, DONE=min(self._done, 2), OPERATORS=W is not None,
         )  # fmt: skip
         if self._done == 0:
             self._before, w["p"], w["u"] = self._going, w["u"], w["p"]
@@ -96,18 +101,22 @@ class OnChipTiles(NarrowTiles):
         """In one pass; after a step of length zero nothing, unless it was the first, which leaves u empty."""
         self._keep_inverse(T)
         self._keep(3, C)
-        arrays = [w[name] for name in ("U", "r", "u")]
+        arrays, n = [w[name] for name in ("U", "r", "u")], w["U"].shape[1]
         return self._summed(
-            narrow.couple, w["U"].shape[1], 2, *arrays, self._squares, self._going, last=True, EMPTY=self._done < 2
-        )
+            narrow.couple, n, 2, *arrays, self._squares, self._going,
+            mode=self._products, number=True, SUMMED=self._few_digits(n), EMPTY=self._done < 2,
+        )  # fmt: skip
 
     def project(self, w: dict[str, Tensor], steps: Steps, first: bool) -> list[Tensor]:
         """In one pass."""
-        arrays = [w[name] for name in ("U", "D", "G", "z", "u", "p")]
-        given = stacked(steps, self._device), self._before
-        return self._summed(narrow.project, w["U"].shape[1], 3, *arrays, *given, last=True, DONE=min(self._done, 2))
+        arrays, n = [w[name] for name in ("U", "D", "G", "z", "u", "p")], w["U"].shape[1]
+        return self._summed(
+            narrow.project, n, 3, *arrays, stacked(steps, self._device), self._before,
+            mode=self._sums, number=True, SUMMED=self._few_digits(n), DONE=min(self._done, 2),
+        )  # fmt: skip
 
     def combine(self, w: dict[str, Tensor], tau: Scalar, stretch: Scalar) -> list[Tensor]:
         """In one pass."""
         arrays = [w[name] for name in ("U", "D", "z")]
-        return self._summed(narrow.combine, w["U"].shape[1], 2, *arrays, stacked((tau, stretch), self._device))
+        given = stacked((tau, stretch), self._device)
+        return self._summed(narrow.combine, w["U"].shape[1], 2, *arrays, given, mode=self._sums)

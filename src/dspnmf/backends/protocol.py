@@ -177,16 +177,16 @@ class ConjugateGradientRows(Rows, Protocol):
         """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest; on the host."""
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: SmallArray, inverse: SmallArray) -> SmallArray:
-        """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries. Leaves u = r inverse."""
+        """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""
 
     def cg_step(self, alpha: Scalar, beta: Scalar, model: RowModel, Uu: SmallArray, inverse: SmallArray) -> SmallArray:
-        """One conjugate-gradient step; U'r of the residual it leaves, and u = r inverse."""
+        """One conjugate-gradient step; U'r of the residual it leaves."""
 
     def cg_last(self, alpha: Scalar, beta: Scalar) -> None:
         """The last conjugate-gradient step: z only, no residual."""
 
     def couple(self, C: SmallArray) -> Slope:
-        """Add U C to u on the free entries, which ends its preconditioning; the model along u."""
+        """Precondition the residual: u is r inverse + U C on the free entries; the model along u."""
 
     def project(self) -> tuple[Slope, SmallArray, tuple[SmallArray, ...]]:
         """Make z the direction to the projection of U + D + z; the model along it, D'z and D'Lz."""

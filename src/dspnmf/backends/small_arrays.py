@@ -66,7 +66,8 @@ class Small:
     ) -> tuple[SmallArray, ...]:
         """``function(*arguments)``, which its owners call again and again with arrays of the same shapes.
 
-        A device records what it did and repeats that, so nothing in the function may depend on what arrays hold.
+        A device records what it did and repeats that, so nothing in the function may depend on what arrays hold. A
+        recording is known by the function's name and its owners, and holds until rows begin anew.
         """
         return function(*arguments)
 

@@ -54,7 +54,8 @@ def distances(
     for c in range(0, m, BN):
         cols = c + tl.arange(0, BN)
         x = _entries(X, rows, cols, n, m, stride, unit)
-        total += _distance(x, x / (_product(u, _rows_of(V, cols, m, 0, KP), MODE) + floor))
+        inverse = 1.0 / (_product(u, _rows_of(V, cols, m, 0, KP), MODE) + floor)
+        total += _distance(x, x * inverse)  # as in `derivatives`: they are compared
     tl.store(ROWS + rows, total, mask=rows < n)
 
 

@@ -188,8 +188,7 @@ def project(
 @triton.jit
 def combine(
     U, D, Z, STEPS, OUT, n,
-    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, SUMMED: tl.constexpr, LONG: tl.constexpr,
-    SUMS: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, BM: tl.constexpr, MODE: tl.constexpr, LONG: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
     """D = stretch (D + tau Z), cut off where codes would become negative: D D', U D'. STEPS: tau, stretch."""
     kind: tl.constexpr = U.dtype.element_ty

@@ -16,7 +16,7 @@ from dspnmf._typing import Array
 FIRST: Any = np.int64(0)
 DIFFERENT: Any = np.bool_(False)
 SAME: Any = np.bool_(True)
-MANY = 32  # components from which on BLAS is the faster
+MANY = 32  # components up to which loops are faster than BLAS
 
 
 @compiled
@@ -89,7 +89,7 @@ def add_gram(At: Array, Bt: Array, width: int, same: bool, square: Array, total:
 
 @compiled
 def add_rounded_gram(At: Array, Bt: Array, width: int, same: bool, square: Array, total: Array) -> None:
-    """As `add_gram`; the sums of many components are rounded in the precision of the blocks."""
+    """As `add_gram`; the sums of many components are rounded in the precision of the blocks, whose rest is lost."""
     if len(At) <= MANY:
         add_gram(At, Bt, width, same, square, total)
         return
