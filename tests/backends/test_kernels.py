@@ -321,7 +321,7 @@ def test_kernels_compile(k: int, dtype: str, capability: int) -> None:
     assert {"look" if dtype == "float32" else "block_look", "cg_step", "couple"} <= {
         json.loads(a)["name"] for a in lines
     }
-    assert not [line for line in lines if json.loads(line)["stack"] > 512]  # some spilling is faster than small tiles
+    assert not [line for line in lines if json.loads(line)["stack"] > 1024]  # some spilling is no slower than small tiles
 
 
 FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {
