@@ -72,7 +72,7 @@ def launches(n: int, m: int, k: int, dtype: torch.dtype) -> None:
     tiles.combine(w, t, t)
     tiles.components(torch.zeros(m, k, dtype=torch.float64), torch.zeros(m, k, dtype=torch.float64), S, 1e-13)
     tiles.best_step(torch.zeros(4, dtype=torch.float64))
-    tiles.turned(S, torch.stack([S] * 4))
+    tiles.coupling_part(S, torch.stack([S] * 4))
     along, model, step = Slope(t, S, S), RowModel(S, S, 1.0), None
     for _ in range(2):
         step = tiles.conjugate_step(HOST, along, model, step, 0.1, 1e-7)

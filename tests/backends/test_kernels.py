@@ -179,7 +179,7 @@ def test_small_side_of_conjugate_gradients(k: int) -> None:
     """What couples rows in a residual, and the lengths of steps: the first, one after it, one after the last taken."""
     p = Problem(k, torch.float64)
     preconditioner, Ur = torch.stack([p.rand(k, k) for _ in range(4)]), p.rand(k, k)
-    p.same(p.kernels.turned(Ur, preconditioner), PLAIN.turned(Ur, preconditioner), 10)
+    p.same(p.kernels.coupling_part(Ur, preconditioner), PLAIN.coupling_part(Ur, preconditioner), 10)
     model, small = RowModel(p.S, p.C, 2.5), DeviceSmall(PLAIN, p.S.device, records=False)
     UW, WW = (0.01 * p.rand(k + 1, k + 2)[:k, :k] for _ in range(2))
     ours = known = None
@@ -321,7 +321,9 @@ def test_kernels_compile(k: int, dtype: str, capability: int) -> None:
     assert {"look" if dtype == "float32" else "block_look", "cg_step", "couple"} <= {
         json.loads(a)["name"] for a in lines
     }
-    assert not [line for line in lines if json.loads(line)["stack"] > 1024]  # some spilling is no slower than small tiles
+    assert not [
+        line for line in lines if json.loads(line)["stack"] > 1024
+    ]  # some spilling is no slower than small tiles
 
 
 FITS: dict[str, tuple[type[Any], dict[str, Any]]] = {

@@ -138,9 +138,9 @@ class DeviceSmall(Small):
         """By the device."""
         return self._tiles.components(Vt, P, Q, rounding)
 
-    def turned(self, Ur: SmallArray, preconditioner: SmallArray) -> Tensor:
+    def coupling_part(self, Ur: SmallArray, preconditioner: SmallArray) -> Tensor:
         """By the device."""
-        return self._tiles.turned(Ur, preconditioner)
+        return self._tiles.coupling_part(Ur, preconditioner)
 
     def conjugate_step(
         self, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float

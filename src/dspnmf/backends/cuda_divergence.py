@@ -3,8 +3,8 @@
 A look reads X twice, in slabs: first for derivatives and curvature of all codes, which are then swept together, and
 then for the objective of every row and the sums (`dspnmf.backends.tensor_divergence`). In plain Torch it takes, next to
 X and the codes, about ten arrays of `SLAB` numbers, `HELD` numbers of curvature, and for a CSR tensor as much as two
-copies of X; by kernels (`dspnmf.backends.cuda_fused_slabs`) the curvature alone. Products are of k columns and once of
-k (k + 1) / 2. Sums are float64.
+copies of X; by kernels (`dspnmf.backends.cuda_fused_slabs`) the curvature, and copies of some rows. Products are of k
+columns and once of k (k + 1) / 2. Sums are float64.
 """
 
 from __future__ import annotations

@@ -273,12 +273,14 @@ class FusedTiles(PlainTiles):
         """Side of small squares in a kernel of one program."""
         return max(16, int(triton.next_power_of_2(self._k)))
 
-    def turned(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
+    def coupling_part(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
         """One small kernel, where there are few components."""
         if self._k > NARROW:
-            return super().turned(Ur, preconditioner)
+            return super().coupling_part(Ur, preconditioner)
         C = torch.empty(self._k, self._k, dtype=torch.float64, device=Ur.device)
-        small_kernels.turned[(1,)](Ur, Ur.stride(0), preconditioner, C, K=self._k, KP=self._one_program, num_warps=4)
+        small_kernels.coupling_part[(1,)](
+            Ur, Ur.stride(0), preconditioner, C, K=self._k, KP=self._one_program, num_warps=4
+        )
         return C
 
     def conjugate_step(

@@ -28,7 +28,7 @@ from dspnmf.backends.small_arrays import (
     ConjugateStep,
     Small,
     conjugate_step,
-    turned,
+    coupling_part,
 )
 from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 
@@ -193,9 +193,9 @@ class PlainTiles:
         t = torch.tensor(HOST.best_step(c.tolist()), dtype=torch.float64, device=c.device)
         return t[0], t[1], t[2]
 
-    def turned(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
-        """The C of ``T r + C' U`` (`small_arrays.coupled`)."""
-        C: Tensor = turned(Ur, preconditioner)
+    def coupling_part(self, Ur: Tensor, preconditioner: Tensor) -> Tensor:
+        """The C of ``T r + C' U``, as codes are stored here."""
+        C: Tensor = coupling_part(Ur, preconditioner)
         return C
 
     def conjugate_step(

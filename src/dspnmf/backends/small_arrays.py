@@ -97,9 +97,9 @@ class Small:
         values, vectors = np.linalg.eigh(S)
         return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
 
-    def turned(self, Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
+    def coupling_part(self, Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
         """The C of ``r T + U C``, a residual preconditioned (`coupled` has the formula)."""
-        return turned(Ur, preconditioner)
+        return coupling_part(Ur, preconditioner)
 
     def conjugate_step(
         self, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
@@ -179,7 +179,7 @@ def model_curvature(along: Slope, model: RowModel) -> Scalar:
     return added([own, *(dot(along.DLD[j], as_matrix(K)) for j, K in model.curves.items())])
 
 
-def turned(Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
+def coupling_part(Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
     """The C of ``r T + U C``; the preconditioner is T and what `coupled` returns, stacked."""
     _, B, F, H = preconditioner
     W = B.T @ Ur @ B

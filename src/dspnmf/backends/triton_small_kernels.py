@@ -76,8 +76,8 @@ def _small(A, stride, K: tl.constexpr, KP: tl.constexpr):
 
 
 @triton.jit
-def turned(UR, stride, PRECONDITIONER, OUT, K: tl.constexpr, KP: tl.constexpr):
-    """`dspnmf.backends.small_arrays.turned`, in one program."""
+def coupling_part(UR, stride, PRECONDITIONER, OUT, K: tl.constexpr, KP: tl.constexpr):
+    """`dspnmf.backends.small_arrays.coupling_part`, in one program."""
     B = _small(PRECONDITIONER + K * K, K, K, KP)
     F, H = _small(PRECONDITIONER + 2 * K * K, K, K, KP), _small(PRECONDITIONER + 3 * K * K, K, K, KP)
     W = tl.dot(tl.trans(B), tl.dot(_small(UR, stride, K, KP), B))

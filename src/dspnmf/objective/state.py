@@ -34,6 +34,7 @@ class State:
 
     @cached_property
     def _VV(self) -> SmallArray:
+        """V V' over all features: several terms and steps ask for it."""
         return self.Vt.T @ self.Vt
 
     def VV(self, features: Block) -> SmallArray:

@@ -65,7 +65,7 @@ class NewtonCG:
         preconditioner: SmallArray,
     ) -> None:  # fmt: skip
         small, inverse, eps = rows.small, preconditioner[0], float(np.finfo(rows.dtype).eps)
-        along = rows.couple(small.turned(rows.cg_start(tau, sigma, model, UD, inverse), preconditioner))
+        along = rows.couple(small.coupling_part(rows.cg_start(tau, sigma, model, UD, inverse), preconditioner))
         steps, reduction = self._effort(rows)
         step = None
         for number in range(steps):
@@ -76,7 +76,7 @@ class NewtonCG:
                 rows.cg_last(step.alpha, step.beta)
             else:
                 Ur = rows.cg_step(step.alpha, step.beta, model, along.UD, inverse)
-                along = rows.couple(small.turned(Ur, preconditioner))
+                along = rows.couple(small.coupling_part(Ur, preconditioner))
 
     def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
         if self.steps is not None:
