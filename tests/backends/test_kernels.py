@@ -28,11 +28,13 @@ triton = pytest.importorskip(
 )
 
 from dspnmf import DSPNMF, NMF  # noqa: E402  # not without Triton
-from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensors  # noqa: E402
-from dspnmf.backends.cuda import DeviceSmall, numpy_dtype  # noqa: E402
+from dspnmf.backends import cuda_fused, cuda_fused_tiles, tensor_nnls, tensors  # noqa: E402
+from dspnmf.backends.cuda import numpy_dtype  # noqa: E402
+from dspnmf.backends.cuda_fused_nnls import FusedProblem  # noqa: E402
 from dspnmf.backends.cuda_fused_slabs import FusedSlabsOf  # noqa: E402
 from dspnmf.backends.cuda_fused_tiles import FusedTiles  # noqa: E402
 from dspnmf.backends.cuda_narrow_tiles import NarrowTiles, OnChipTiles  # noqa: E402
+from dspnmf.backends.cuda_small import DeviceSmall  # noqa: E402
 from dspnmf.backends.cuda_tiles import PlainTiles  # noqa: E402
 from dspnmf.backends.memory_divergence import FLOORS  # noqa: E402
 from dspnmf.backends.row_model import DivergenceModel, RandomCodes, RowModel, Slope  # noqa: E402
@@ -189,6 +191,50 @@ def test_small_side_of_conjugate_gradients(k: int) -> None:
         known = PLAIN.conjugate_step(small, along, model, known, 0.1, 1e-7)
         p.same([float(A) for A in ours], [float(A) for A in known], 1e3)
     assert float(ours.going) == 0.0
+
+
+def systems(k: int, n: int, alike: float) -> tuple[Any, Any]:
+    """A curvature and pulls of non-negative least squares; the more alike components are, the fewer codes count."""
+    rng = np.random.default_rng(k)
+    V = rng.random((k, 80)) + alike * rng.random((1, 80))
+    G = V @ (rng.random((80, n)) ** 3 * 5)
+    return tuple(torch.from_numpy(A).to(KERNELS_ON) for A in (V @ V.T, G))
+
+
+@pytest.mark.parametrize(("k", "alike"), [(3, 0.0), (20, 0.0), (20, 2.0), (45, 0.3)])
+def test_rows_by_elimination(k: int, alike: float) -> None:
+    """Systems among positive codes and among zeros, in groups that are full and not; no component, no code."""
+    S, G = systems(k, 70, alike)
+    S[1], S[:, 1], G[1] = 0.0, 0.0, 0.0
+    found = tensor_nnls.solve_rows(G, S, kind=FusedProblem)
+    known = tensor_nnls.solve_rows(G, S)
+    assert 0.03 < float((known > 0).double().mean()) < 0.97
+    assert not found[1].any()
+    torch.testing.assert_close(found, known, rtol=1e-9, atol=1e-12 * float(known.max()))
+
+
+def test_what_is_exchanged() -> None:
+    """What is wrong, rows that are not solved well, and which codes are exchanged, as the plain operations find it."""
+    S, G = systems(6, 150, 0.5)
+    known, fused = (kind(G, S, None, 1e-3) for kind in (tensor_nnls.Problem, FusedProblem))
+    random = torch.Generator(device=KERNELS_ON).manual_seed(0)
+    Y = torch.rand(G.shape, generator=random, device=KERNELS_ON, dtype=torch.float64) - 0.2
+    F = torch.rand(G.shape, generator=random, device=KERNELS_ON) < 0.5
+    Y = F * Y
+    Y[:, :50] = known.by_elimination(F, F * G)[:, :50]
+    found = known.solved(Y)
+    torch.testing.assert_close(fused.solved(Y).slope, found.slope)
+    wrong = known.wrong(F, found)
+    assert 0 < int(wrong.short.sum()) < 150
+    assert len(wrong.many.unique()) > 3
+    for ours, theirs in zip(fused.wrong(F, found), wrong, strict=True):
+        assert torch.equal(ours, theirs)
+    everything, share = torch.arange(150, device=KERNELS_ON) % 3 == 0, torch.linspace(0, 1, 150, device=KERNELS_ON)
+    exchanged = known.exchanged(F, found, wrong.codes, everything, share.double())
+    assert torch.equal(fused.exchanged(F, found, wrong.codes, everything, share.double()), exchanged)
+    assert torch.equal((exchanged ^ F)[:, everything], wrong.codes[:, everything])
+    assert ((exchanged ^ F) & ~wrong.codes).sum() == 0
+    assert bool((exchanged ^ F)[:, wrong.many > 0].any(0).all())
 
 
 @pytest.mark.parametrize("k", [3, 20])

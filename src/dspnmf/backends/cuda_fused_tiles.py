@@ -15,7 +15,8 @@ from torch.nn.functional import pad
 from dspnmf._typing import Scalar
 from dspnmf.backends import triton_kernels as kernels
 from dspnmf.backends import triton_small_kernels as small_kernels
-from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, inverse_diagonal, stacked
+from dspnmf.backends.cuda_fused_nnls import FusedProblem
+from dspnmf.backends.cuda_tiles import VANISHING, PlainTiles, Steps, Tensor, least_diagonal, stacked
 from dspnmf.backends.row_model import RowModel, Slope
 from dspnmf.backends.small_arrays import COMPONENT_SWEEPS, LONGEST, SETTLED, ConjugateStep, Small
 from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
@@ -23,7 +24,6 @@ from dspnmf.backends.tensor_nnls import RowCurvature, solve_rows
 NARROW = 64  # components of a tile that fits on the chip (and compiles in seconds)
 _PROGRAMS = 512  # that share a sweep over the components
 _SHARES = 528  # programs among which sums over rows are divided: four for each processor of a large device
-_SETTLING = 8  # sweeps before codes are solved for
 _FEWEST = 128  # rows that are worth a share
 _FLOAT64_UNITS = {(8, 0), (9, 0), (10, 0)}  # compute capabilities with tensor units for float64
 
@@ -54,7 +54,6 @@ class FusedTiles(PlainTiles):
         self._square = self._grid(k, 32) * 32  # side of the squares that conjugate gradients take
         self._squares = torch.zeros(4, self._square, self._square, dtype=X.dtype, device=X.device)
         self._kept: Tensor | None = None  # the preconditioner among them
-        self._coupling = 0.0, torch.zeros(1, dtype=torch.float64, device=X.device)
 
     @property
     def _mode(self) -> str:
@@ -71,15 +70,21 @@ class FusedTiles(PlainTiles):
     def _grid(self, n: int, width: int) -> int:
         return int(triton.cdiv(n, width))
 
-    def _curvature(self, S: Tensor, rounding: float, wide: int) -> tuple[Tensor, Tensor]:
-        """S without its diagonal, and the diagonal's inverse; padded, in S's precision."""
-        more = (0, wide - self._k)
-        off = pad(S - torch.diag(S.diagonal()), more * 2).contiguous()
-        return off, pad(inverse_diagonal(S, rounding), more)
+    def _curvature(self, S: Tensor, rounding: float, wide: int, kind: torch.dtype, block: int = 0) -> list[Tensor]:
+        """S without its diagonal, that diagonal's inverse, and S without its diagonal blocks (if wanted); padded."""
+        off = torch.empty(wide, wide, dtype=kind, device=S.device)
+        inverse, between = off.new_empty(wide), torch.empty_like(off) if block else off
+        small_kernels.curvature[(wide,)](
+            S, *S.stride(), off, inverse, between, ROUNDING=rounding, LEAST=least_diagonal(kind),
+            K=self._k, KP=int(triton.next_power_of_2(wide)), WIDE=wide, KB=block, num_warps=1,
+        )  # fmt: skip
+        return [off, inverse, between]
 
     def _number(self, number: Scalar) -> Tensor:
         """A number where kernels can read it."""
-        return number if isinstance(number, Tensor) else stacked([number], self._device)
+        if isinstance(number, Tensor):
+            return number
+        return torch.full((1,), number, dtype=torch.float64, device=self._device)
 
     # -- products and sums -----------------------------------------------------------------------------------------
 
@@ -137,9 +142,7 @@ class FusedTiles(PlainTiles):
     ) -> list[Tensor]:
         """Pending step, sweeps, new direction: first and last change, <G,D>, <G,A>. Components in blocks of 16."""
         wide = self._grid(self._k, 16) * 16
-        off, inverse = self._curvature(S.to(U.dtype), VANISHING[U.dtype], wide)
-        number = torch.arange(wide, device=self._device) // 16
-        between = torch.where(number[:, None] == number, 0.0, off)
+        off, inverse, between = self._curvature(S, VANISHING[U.dtype], wide, U.dtype, 16)
         parts = torch.empty(self._grid(U.shape[1], 64), 4, dtype=U.dtype, device=self._device)
         kernels.block_look[(len(parts),)](
             G, U, D, between, off, inverse, t, self._number(stretch), self._number(sweeps), parts, U.shape[1],
@@ -166,14 +169,12 @@ class FusedTiles(PlainTiles):
         return [*along, *self.gram(D, U), *self.gram(D, U, D, part=True)]
 
     def solve(self, G: Tensor, S: Tensor, rows: RowCurvature | None = None) -> Tensor:
-        """A few sweeps find nearly all of every row's face."""
+        """From where all codes may have either sign, cut off at zero."""
         if rows is not None:
             return super().solve(G, S, rows)
         ridge = 1e-6 * S.diagonal().max() * torch.ones_like(S.diagonal()).diag()
-        start = torch.clamp(torch.linalg.inv_ex(S + ridge)[0].to(G.dtype) @ G, min=0).nan_to_num(0.0, 0.0)
-        D, still = torch.zeros_like(start), torch.zeros((), dtype=torch.float64, device=self._device)
-        self._looked(G, start, D, still, S, _SETTLING, 1.0)
-        return solve_rows(G, S, start=start.add_(D))
+        start = (torch.linalg.inv_ex(S + ridge)[0].to(G.dtype) @ G).nan_to_num(0.0, 0.0)
+        return solve_rows(G, S, start=start, kind=FusedProblem)
 
     # -- conjugate gradients ---------------------------------------------------------------------------------------
 
@@ -252,7 +253,7 @@ class FusedTiles(PlainTiles):
     def components(self, Vt: Tensor, P: Tensor, Q: Tensor, rounding: float) -> Tensor:
         """A kernel for every sweep, without effect once they change little."""
         Vt, P, wide = Vt.clone(), P.contiguous(), self._one_program
-        off, inverse = self._curvature(Q, rounding, wide)
+        off, inverse, _ = self._curvature(Q, rounding, wide, Q.dtype)
         change, width = Vt.new_zeros(COMPONENT_SWEEPS, _PROGRAMS), 1
         grid = (min(_PROGRAMS, self._grid(len(Vt), width)),)
         for number in range(COMPONENT_SWEEPS):
@@ -289,12 +290,10 @@ class FusedTiles(PlainTiles):
         """One small kernel, where there are few components."""
         if self._k > NARROW:
             return super().conjugate_step(small, along, model, before, reduction, eps)
-        if model.coupling != self._coupling[0]:
-            self._coupling = model.coupling, self._number(model.coupling)  # kernels take numbers in float32 only
         step = torch.empty(len(ConjugateStep._fields), dtype=torch.float64, device=self._device)
         squares = [number for A in (along.UD, along.DD, small.adopt(model.S)) for number in (A, A.stride(0))]
         small_kernels.conjugate_step[(1,)](
-            along.slope, *squares, self._coupling[1], self._always if before is None else before.alpha, step,
+            along.slope, *squares, self._number(model.coupling), self._always if before is None else before.alpha, step,
             reduction**2, eps, K=self._k, KP=self._one_program, FIRST=before is None, num_warps=4,
         )  # fmt: skip
         return ConjugateStep(*step.unbind())

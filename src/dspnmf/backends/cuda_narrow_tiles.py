@@ -28,7 +28,7 @@ class NarrowTiles(FusedTiles):
         self, G: Tensor, U: Tensor, D: Tensor, t: Tensor, S: Tensor, sweeps: Scalar, stretch: Scalar
     ) -> list[Tensor]:
         """All of a tile on the chip."""
-        off, inverse = self._curvature(S.to(self._dtype), VANISHING[self._dtype], self._kp)
+        off, inverse, _ = self._curvature(S, VANISHING[self._dtype], self._kp, self._dtype)
         n = U.shape[1]
         parts = torch.empty(self._grid(n, 32), 4, dtype=self._dtype, device=self._device)
         kernels.look[(len(parts),)](

@@ -39,10 +39,15 @@ SUMMED = 2**24  # numbers that are summed in float64 at once
 VANISHING = {torch.float32: 1e-14, torch.float64: 1e-30}
 
 
+def least_diagonal(kind: torch.dtype) -> float:
+    """Entries of a curvature below this have no inverse."""
+    return 1e-34 if kind == torch.float32 else 1e-300
+
+
 def inverse_diagonal(S: Tensor, rounding: float) -> Tensor:
     """1 / S_aa, and 0 where that is `rounding` of the largest, or too small: such a component is left as it is."""
     diagonal = S.diagonal()
-    least = torch.clamp(rounding * diagonal.max(), min=1e-34 if S.dtype == torch.float32 else 1e-300)
+    least = torch.clamp(rounding * diagonal.max(), min=least_diagonal(S.dtype))
     return torch.where(diagonal > least, 1 / diagonal, 0.0)
 
 

@@ -1,6 +1,7 @@
 """Triton kernels for small arrays: components, the exact step, and the small side of conjugate gradients.
 
-Arrays are k x k or m x k in float64; KP is k rounded up to a power of two. All but the sweeps are one program each.
+Arrays are k x k or m x k in float64; KP is k rounded up to a power of two. All but the sweeps are one
+program each, or one for every row.
 """
 # mypy: disable-error-code="attr-defined,no-untyped-def,no-untyped-call,operator,index,call-overload,misc"
 
@@ -36,6 +37,27 @@ def component_sweep(
         change += (Y - old) * (Y - old)
         tl.store(V + here, Y, mask=mask)
     tl.store(CHANGE + number * PROGRAMS + tl.program_id(0), tl.sum(change))
+
+
+@triton.jit
+def curvature(
+    S, down, across, OFF, INV, BETWEEN, ROUNDING: tl.constexpr, LEAST: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, WIDE: tl.constexpr, KB: tl.constexpr,
+):  # fmt: skip
+    """A row of S without its diagonal, and that diagonal's inverse; in BETWEEN without its block of KB too.
+
+    All padded to WIDE. The inverse is 0 where the entry is `ROUNDING` of the largest, or below LEAST.
+    """
+    kind: tl.constexpr = OFF.dtype.element_ty
+    i, a = tl.program_id(0), tl.arange(0, KP)
+    row = tl.load(S + i * down + a * across, mask=(a < K) & (i < K), other=0.0).to(kind)
+    diagonal = tl.load(S + a * (down + across), mask=a < K, other=0.0).to(kind)
+    own = tl.sum(tl.where(a == i, diagonal, 0.0), axis=0)
+    enough = own > tl.maximum(ROUNDING * tl.max(diagonal, axis=0), LEAST)
+    tl.store(OFF + i * WIDE + a, tl.where(a == i, 0.0, row), mask=a < WIDE)
+    tl.store(INV + i, tl.where(enough, 1.0 / tl.where(enough, own, 1.0), 0.0).to(kind))
+    if KB > 0:
+        tl.store(BETWEEN + i * WIDE + a, tl.where(a // KB == i // KB, 0.0, row), mask=a < WIDE)
 
 
 @triton.jit
