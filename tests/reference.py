@@ -341,11 +341,9 @@ class ReferenceRows:
         along = np.vdot(self.g, D), U.T @ D, D.T @ D, self.between(D, D)
         return along, (np.vdot(self.g, A), U.T @ A, A.T @ A, ()), D.T @ A
 
-    def preconditioner(self, model: Any, floor: float) -> np.ndarray:
-        """Inverse of S and the operators' curves times the means of their diagonals, small eigenvalues raised."""
-        C = model.S + sum(np.diag(self.operators[j]).mean() * full(K) for j, K in model.curves.items())
-        values, vectors = np.linalg.eigh(C)
-        return vectors @ np.diag(1 / np.maximum(values, floor * values.max())) @ vectors.T
+    def common_curvature(self, model: Any) -> np.ndarray:
+        """S and the operators' curves times the means of their diagonals."""
+        return model.S + sum(np.diag(self.operators[j]).mean() * full(K) for j, K in model.curves.items())
 
     def cg_start(self, tau: float, sigma: float, model: Any, UD: object, inverse: np.ndarray) -> np.ndarray:
         """D shortened; r = -(g + A[D]) where entries are positive or would become so, U'r."""

@@ -342,7 +342,7 @@ def test_nothing_waits_for_the_device(layout: str) -> None:
 def test_recorded_iterations_are_those_done_one_by_one(solver: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit whose iterations are recorded once and repeated gives the bits of one that launches all of its work."""
     from dspnmf import DSPNMF
-    from dspnmf.backends.cuda import DeviceSmall
+    from dspnmf.backends.cuda_small import DeviceSmall
 
     X, fits = tensor(np.random.default_rng(0).random((3000, 100)).astype(np.float32), "cuda"), []
     for recorded in (True, False):

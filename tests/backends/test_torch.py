@@ -318,14 +318,17 @@ def test_cupy_arrays() -> None:
 def test_one_transfer_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between iterations of hals the host asks the device once."""
     fetches = 0
-    fetch = cuda.DeviceSmall.fetch
 
-    def counted(self: Any, scalars: Any) -> list[float]:
-        nonlocal fetches
-        fetches += 1
-        return fetch(self, scalars)
+    def counted(fetch: Any) -> Any:
+        def counting(self: Any, *given: Any) -> Any:
+            nonlocal fetches
+            fetches += 1
+            return fetch(self, *given)
 
-    monkeypatch.setattr(cuda.DeviceSmall, "fetch", counted)
+        return counting
+
+    for name in ("fetch", "fetch_all", "host"):
+        monkeypatch.setattr(cuda.DeviceSmall, name, counted(getattr(cuda.DeviceSmall, name)))
     X, counts = torch.from_numpy(planted(dtype=np.float32)).cuda(), []
     for iterations in (10, 20):
         fetches = 0

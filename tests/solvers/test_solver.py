@@ -157,7 +157,10 @@ def test_newton_direction_lowers_the_model() -> None:
     objective = objective_of(X)
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     inner = NewtonCG()
-    (d,) = answered([inner(rows, objective.model(s), 1.0, *inner.effort(rows, objective, s))], rows.small)
+    (d,) = answered(
+        [inner(rows, objective.model(s), 1.0, *inner.effort(rows, objective, *inner.facts(rows, objective, s)))],
+        rows.small,
+    )
     D = rows._D
     assert objective.along(s, d)[0] < 0
     assert (U + D).min() >= 0
@@ -177,7 +180,7 @@ def test_conjugate_gradients_solve_the_model() -> None:
     s = State(np.ascontiguousarray(V.T), X.T @ U, U.T @ U)
     model = objective.model(s)
     solver = NewtonCG(200)
-    answered([solver(rows, model, 1.0, *solver.effort(rows, objective, s))], rows.small)
+    answered([solver(rows, model, 1.0, *solver.effort(rows, objective, *solver.facts(rows, objective, s)))], rows.small)
     D = rows._D
     slope = U @ model.S - X @ model.M + D @ model.S + model.coupling * U @ (D.T @ U)
     assert (U + D).min() > 0

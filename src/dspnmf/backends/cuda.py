@@ -2,13 +2,11 @@
 
 Requirements: X is n x m, float32 or float64; codes and what has their shape are kept k x n. The solver's small arrays
 are float64 tensors on the device; one transfer an iteration brings the host what it must know (`DeviceSmall.fetch`).
-For newton-cg the k x k curvature travels as well, before the iteration. Where kernels do all the work, that of an
-iteration is recorded as a CUDA graph and repeated with one launch.
+For newton-cg k x k arrays travel with them.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
@@ -22,133 +20,20 @@ from numpy.typing import NDArray
 from dspnmf._typing import Array, Codes, Scalar, SmallArray
 from dspnmf.backends.csr_tensors import csr_rows, is_csr, stored_values, transposed
 from dspnmf.backends.cuda_operators import DeviceOperators
-from dspnmf.backends.cuda_tiles import PlainTiles, Steps, Tensor, stacked
+from dspnmf.backends.cuda_small import DeviceSmall
+from dspnmf.backends.cuda_tiles import PlainTiles, Steps, Tensor
 from dspnmf.backends.memory_rows import MOST_STARTS, STARTS_ARRAYS, STARTS_BYTES, TRIANGLE
 from dspnmf.backends.protocol import ConjugateGradientRows, Request
 from dspnmf.backends.row_model import GROUP, BlockNorms, Completion, Operator, RandomCodes, RowModel, Slope, Sums, Ties
-from dspnmf.backends.small_arrays import HOST, ConjugateStep, Small, dot
+from dspnmf.backends.small_arrays import dot
 from dspnmf.backends.tensor_nnls import RowCurvature
 
 CHUNK = 2**26  # entries of X that are looked at in float64 at once
 WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
 _STARTS_SHARE = 4  # of the device's free memory that starts may take, one part
+_TINY = 1e-300
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
-
-
-class Recording:
-    """The work of a function on the device, recorded as a CUDA graph: repeated with one launch.
-
-    The function takes and returns tensors (numbers become tensors) and never waits for the device.
-    """
-
-    def __init__(self, function: Callable[..., tuple[Tensor, ...]], arguments: Sequence[Scalar]) -> None:
-        device = next(argument.device for argument in arguments if isinstance(argument, Tensor))
-        self._given = [a.clone() if isinstance(a, Tensor) else stacked([a], device)[0] for a in arguments]
-        self._held = [own for own, a in zip(self._given, arguments, strict=True) if isinstance(a, Tensor)]
-        self._numbers = [own for own, a in zip(self._given, arguments, strict=True) if not isinstance(a, Tensor)]
-        self._graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._left = function(*self._given)
-            finally:
-                self._graph.capture_end()
-        torch.cuda.current_stream().wait_stream(stream)
-
-    def __call__(self, arguments: Sequence[Scalar]) -> tuple[Tensor, ...]:
-        """What the function would return for other arguments of the same shapes."""
-        torch._foreach_copy_(self._held, [a for a in arguments if isinstance(a, Tensor)])  # in one launch or two
-        for own, number in zip(self._numbers, (a for a in arguments if not isinstance(a, Tensor)), strict=True):
-            own.fill_(number)
-        self._graph.replay()
-        left = [torch.empty_like(A) for A in self._left]
-        torch._foreach_copy_(left, list(self._left))
-        return tuple(left)
-
-
-class DeviceSmall(Small):
-    """Small arrays on the device."""
-
-    threads = False
-
-    def __init__(self, tiles: PlainTiles, device: torch.device, *, records: bool) -> None:
-        self._tiles, self._device, self._records = tiles, device, records
-        # of what is repeated, by the name of the function: its owners, once it has been done, and then the recording
-        self._done: dict[str, tuple[Sequence[object], Recording | None]] = {}
-
-    def repeated(
-        self, owners: Sequence[object], function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
-    ) -> tuple[SmallArray, ...]:
-        """Done the first time, recorded the second, then repeated."""
-        before, recording = self._done.get(function.__name__, ((), None))
-        same = len(owners) == len(before) and all(map(operator.is_, owners, before))
-        if not self._records or not same:
-            self._done[function.__name__] = owners, None
-            return function(*arguments)
-        if recording is None:
-            recording = Recording(function, arguments)
-            self._done[function.__name__] = owners, recording
-        return recording(arguments)
-
-    def unrecorded(self) -> DeviceSmall:
-        """Every repetition is done anew."""
-        return DeviceSmall(self._tiles, self._device, records=False)
-
-    def forget(self) -> None:
-        """Other codes: what is recorded has become useless."""
-        self._done.clear()
-
-    def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
-        """Chosen on the device."""
-        if not isinstance(condition, Tensor):
-            return yes if condition else no
-        return torch.where(condition, yes, no)
-
-    def over(self, going: Scalar) -> bool:
-        """The host does not know."""
-        return False
-
-    def stack(self, scalars: SmallArray) -> Tensor:
-        """As one tensor, if they are not."""
-        return scalars if isinstance(scalars, Tensor) else stacked(scalars, self._device)
-
-    def fetch(self, scalars: SmallArray) -> list[float]:
-        """One transfer."""
-        values: list[float] = self.stack(scalars).tolist()
-        return values
-
-    def host(self, A: SmallArray) -> Array:
-        """Copied."""
-        return A.cpu().numpy() if isinstance(A, Tensor) else np.asarray(A)
-
-    def adopt(self, A: SmallArray) -> Tensor:
-        """Copied."""
-        if isinstance(A, Tensor):
-            return A
-        copy = torch.from_numpy(np.array(A, order="C"))  # pinned memory is copied while the host goes on
-        return copy.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else copy
-
-    def best_step(self, c: Sequence[Scalar]) -> tuple[Scalar, Scalar, Scalar]:
-        """By the device."""
-        return self._tiles.best_step(stacked(c, self._device))
-
-    def components(self, Vt: SmallArray, P: SmallArray, Q: SmallArray, rounding: float) -> Tensor:
-        """By the device."""
-        return self._tiles.components(Vt, P, Q, rounding)
-
-    def coupling_part(self, Ur: SmallArray, preconditioner: SmallArray) -> Tensor:
-        """By the device."""
-        return self._tiles.coupling_part(Ur, preconditioner)
-
-    def conjugate_step(
-        self, along: Slope, model: RowModel, before: ConjugateStep | None, reduction: float, eps: float
-    ) -> ConjugateStep:
-        """By the device; what operators add is added up number by number."""
-        if model.curves:
-            return super().conjugate_step(along, model, before, reduction, eps)
-        return self._tiles.conjugate_step(self, along, model, before, reduction, eps)
 
 
 class DeviceRows(ConjugateGradientRows):
@@ -170,8 +55,7 @@ class DeviceRows(ConjugateGradientRows):
         self.dtype = numpy_dtype(X)
         self._X = X
         self._operators = DeviceOperators(operators, X.dtype, X.device)
-        kernels = fused_kernels(X)
-        self._tiles: PlainTiles = PlainTiles() if kernels is None else kernels.tiles_for(X, k)
+        self._tiles = self._new_tiles()
         kernels_alone = type(self._tiles) is not PlainTiles and not is_csr(X) and not operators
         records = X.is_cuda and kernels_alone and not self.completes
         self.small: DeviceSmall = DeviceSmall(self._tiles, X.device, records=records)
@@ -185,6 +69,11 @@ class DeviceRows(ConjugateGradientRows):
         self.product_cost = 2.0 * stored_values(X).numel() * k
         self.sweep_cost = _MEMORY_BOUND * 2.0 * self.shape[0] * k**2
         self.rounding = float(np.finfo(self.dtype).eps) / (max(self.shape[0], 1) * k) ** 0.5  # of the codes
+
+    def _new_tiles(self, starts: int = 1) -> PlainTiles:
+        """Tiles, which keep arrays of their own, for codes of some starts side by side."""
+        kernels = fused_kernels(self._X)
+        return PlainTiles() if kernels is None else kernels.tiles_for(self._X, starts * self.k)
 
     @cached_property
     def _pushed(self) -> Tensor:
@@ -260,14 +149,14 @@ class DeviceRows(ConjugateGradientRows):
         size = int(min(wanted, MOST_STARTS, WIDEST // self.k, room / (STARTS_ARRAYS * of_codes)))
         if size < 2 or self.completes:
             return [self]
-        kernels, shape = fused_kernels(self._X), (size, self.k, self.shape[0])
-        wide = PlainTiles() if kernels is None else kernels.tiles_for(self._X, size * self.k)
+        shape, wide = (size, self.k, self.shape[0]), self._new_tiles(size)
         common = {name: torch.zeros(shape, dtype=self._X.dtype, device=self._X.device) for name in ("U", "D")}
         assert self._pushed is not None  # made once, for all
         made = [copy(self) for _ in range(size)]
         for start, rows in enumerate(made):
             rows._common, rows._start, rows._wide = common, start, wide
             rows._w, rows._pending = {name: A[start] for name, A in common.items()}, self._pending.clone()
+            rows._tiles = self._new_tiles()
         return made
 
     def own_codes(self, codes: Tensor) -> Tensor:
@@ -275,29 +164,39 @@ class DeviceRows(ConjugateGradientRows):
         return codes.clone()
 
     def together(self, requests: Sequence[Request]) -> list[Any]:
-        """Products with X for all starts at once; the rest one after another, and so all where most have ended."""
+        """Products with X for all starts at once, the rest side by side; one after another where most have ended."""
         starts: list[DeviceRows] = [request.rows for request in requests]
         name, given = requests[0].name, [request.arguments for request in requests]
         if 2 * len(starts) < len(self._common["D"]):  # kernels are compiled for a width: it stays the same
             return super().together(requests)
         if name == "combine":
-            made = [
-                tuple(reversed(rows._tiles.combine(rows._w, *args))) for rows, args in zip(starts, given, strict=True)
-            ]
+            made = self._side_by_side(starts, DeviceRows._combined, given)
         else:
             M = {rows._start: self.small.adopt(model.M) for rows, (model, *_) in zip(starts, given, strict=True)}
             none = torch.zeros_like(M[starts[0]._start])
-            side_by_side = (
-                torch.cat([M.get(start, none) for start in range(len(self._common["D"]))], dim=1) / self.scale
-            )
-            G = self._wide.pull(self._X, side_by_side, side_by_side.shape[1]).view(self._common["D"].shape)
+            all_M = torch.cat([M.get(start, none) for start in range(len(self._common["D"]))], dim=1) / self.scale
+            G = self._wide.pull(self._X, all_M, all_M.shape[1]).view(self._common["D"].shape)
+            look = DeviceRows._face if name == "face" else DeviceRows._look
+            own = [(G[rows._start], *arguments) for rows, arguments in zip(starts, given, strict=True)]
+            made = self._side_by_side(starts, look, own)
             if name == "face":
-                return [rows._face(G[rows._start], *args) for rows, args in zip(starts, given, strict=True)]
-            made = [rows._look(G[rows._start], *args) for rows, args in zip(starts, given, strict=True)]
+                return made
         PD = self._wide.push(self._pushed, self._common["D"].flatten(0, 1)) / self.scale
-        parts = PD.split(self.k, dim=1)
-        each = zip(starts, made, strict=True)
-        return [rows._summed(parts[rows._start].contiguous(), *sums) for rows, sums in each]
+        parts = PD.view(len(PD), -1, self.k).unbind(1)
+        sums = [(parts[rows._start], *left) for rows, left in zip(starts, made, strict=True)]
+        return self._side_by_side(starts, DeviceRows._summed, sums)
+
+    def _side_by_side(
+        self, starts: Sequence[DeviceRows], work: Callable[..., Any], given: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        """What every start returns from arguments of its own."""
+        results: dict[int, Any] = {}
+
+        def one(i: int) -> None:
+            results[i] = work(starts[i], *given[i])
+
+        self.small.side_by_side(one, len(starts))
+        return [results[i] for i in range(len(starts))]
 
     # -- one look at every row -------------------------------------------------------------------------------------
 
@@ -323,7 +222,7 @@ class DeviceRows(ConjugateGradientRows):
         U, D = self._w["U"], self._w["D"]
         first, last, DD, UD = self._tiles.look(G, U, D, self._pending, S, sweeps, stretch, rows)
         self._pending.zero_()
-        return UD, DD, torch.where(first > 0, torch.sqrt(last / first), 0.0)
+        return UD, DD, (last / first.clamp(min=_TINY)).sqrt()
 
     def _summed(self, PD: Tensor, UD: Tensor, DD: Tensor, settled: Scalar = 0.0) -> Sums:
         """The sums along D, with those of the operators."""
@@ -354,10 +253,9 @@ class DeviceRows(ConjugateGradientRows):
         (DLD,) = operators.between((D,), D)
         return Slope(dot(own, UD) - GD, UD, DD, DLD), Slope(dot(own, UA) - GA, UA, AA), DA
 
-    def preconditioner(self, model: RowModel, floor: float) -> Array:
-        """Inverse of the curvature common to rows, by the host."""
-        tiny = 1e4 * float(torch.finfo(self._X.dtype).tiny)
-        return HOST.inverse(self.small.host(self._operators.common_curvature(model)), floor, tiny)
+    def common_curvature(self, model: RowModel) -> Tensor:
+        """S, and the means of what operators add."""
+        return self._operators.common_curvature(model)
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: Tensor, inverse: Tensor) -> Tensor:
         """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""
@@ -391,8 +289,13 @@ class DeviceRows(ConjugateGradientRows):
 
     def combine(self, tau: Scalar, stretch: Scalar = 1.0) -> Sums:
         """Second pass: D += tau z, times `stretch` as in `look`; the sums along it."""
+        made = self._combined(tau, stretch)
+        return self._summed(self._push(self._w["D"]), *made)
+
+    def _combined(self, tau: Scalar, stretch: Scalar) -> tuple[Tensor, Tensor]:
+        """The direction in D: U'D, D'D."""
         DD, UD = self._tiles.combine(self._w, tau, stretch)
-        return self._summed(self._push(self._w["D"]), UD, DD)
+        return UD, DD
 
     # -- everything but descent ------------------------------------------------------------------------------------
 
@@ -440,7 +343,7 @@ class DeviceRows(ConjugateGradientRows):
 
     def _pull(self, M: SmallArray) -> Tensor:
         """(X M)'."""
-        return self._tiles.pull(self._X, self.small.adopt(M) / self.scale, self.k)
+        return self._tiles.pull(self._X, self._in_unit(self.small.adopt(M)), self.k)
 
     def _pulls(self, G: Tensor, model: RowModel) -> tuple[Tensor, Tensor]:
         """The pull of the model, and that of the sweeps: these hold the diagonals of operators in their curvature."""
@@ -450,7 +353,11 @@ class DeviceRows(ConjugateGradientRows):
 
     def _push(self, D: Tensor) -> Tensor:
         """X'D."""
-        return self._tiles.push(self._pushed, D) / self.scale
+        return self._in_unit(self._tiles.push(self._pushed, D))
+
+    def _in_unit(self, A: Tensor) -> Tensor:
+        """In the unit that X is measured in."""
+        return A if self.scale == 1 else A / self.scale
 
 
 def numpy_dtype(X: Tensor) -> np.dtype[np.floating]:

@@ -305,12 +305,12 @@ class MemoryRows(ConjugateGradientRows, MultiplicativeRows):
         energy, Uu, uu = self._spread(_kernels().couple, 3 * self.sweep_cost, arrays, C.astype(self.dtype))
         return Slope(float(energy), Uu, uu, self._operators.between(w["u"], w["u"]))
 
-    def preconditioner(self, model: RowModel, floor: float) -> Array:
-        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest."""
+    def common_curvature(self, model: RowModel) -> Array:
+        """S, and the means of what operators add."""
         S, delta, kappa = self._operators.curvature(model)
         if delta is not None and kappa is not None:
             S = S + float(delta.mean()) * np.diag(kappa.astype(np.float64))
-        return self.small.inverse(S, floor, 1e4 * float(np.finfo(self.dtype).tiny))
+        return S
 
     # -- everything but descent ----------------------------------------------------------------------------------
 

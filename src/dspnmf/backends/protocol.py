@@ -173,8 +173,8 @@ class ConjugateGradientRows(Rows, Protocol):
     def face(self, model: RowModel, sweeps: int) -> tuple[Slope, Slope, SmallArray]:
         """First pass: in D the direction of a few sweeps; the model along D, along its part A at zero, and D'A."""
 
-    def preconditioner(self, model: RowModel, floor: float) -> Array:
-        """Inverse of the curvature common to rows, its eigenvalues kept above `floor` of the largest; on the host."""
+    def common_curvature(self, model: RowModel) -> SmallArray:
+        """The curvature common to rows: S, and the means of what operators add to it."""
 
     def cg_start(self, tau: Scalar, sigma: Scalar, model: RowModel, UD: SmallArray, inverse: SmallArray) -> SmallArray:
         """Shorten D by tau, its part A by sigma; U'r of the residual r on the free entries."""

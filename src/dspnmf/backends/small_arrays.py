@@ -3,7 +3,7 @@
 Terms and solvers are written once, in arithmetic that NumPy arrays and tensors on a device share. The operations that
 differ are here: functions that follow the type of their argument, and a `Small` that rows bring with them. On a device
 nothing is decided by looking at a number, because that would wait for all work under way; `fetch` brings the numbers of
-an iteration to the host at once.
+an iteration to the host at once. Inner products are noted and computed together (`dspnmf.backends.forms`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dspnmf._threads import dealt
 from dspnmf._typing import Array, Scalar, SmallArray
+from dspnmf.backends.forms import Form, Product
 
 if TYPE_CHECKING:
     from dspnmf.backends.row_model import RowModel, Slope
@@ -43,7 +45,9 @@ class ConjugateStep(NamedTuple):
 class Small:
     """What differs between the host's memory and a device's; here for the host: NumPy."""
 
-    threads = True  # whether starts may be divided among threads
+    def side_by_side(self, work: Callable[[int], None], n: int) -> None:
+        """``work(item)`` for every item of ``range(n)``, none of which needs another: on all threads."""
+        dealt(work, n)
 
     def where(self, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
         """`yes` if the condition holds, else `no`."""
@@ -53,6 +57,10 @@ class Small:
         """Whether the host knows, without waiting, that `going` is false."""
         return not going
 
+    def numbers(self, *scalars: Scalar) -> Sequence[Scalar]:
+        """Scalars, all of them computed at once."""
+        return scalars
+
     def stack(self, scalars: SmallArray) -> SmallArray:
         """Scalars for `fetch`, in one array."""
         return scalars
@@ -60,6 +68,10 @@ class Small:
     def fetch(self, scalars: SmallArray) -> list[float]:
         """Numbers for the host, in one transfer."""
         return [float(scalar) for scalar in scalars]
+
+    def fetch_all(self, scalars: SmallArray, arrays: Sequence[SmallArray]) -> tuple[list[float], list[Array]]:
+        """Numbers and small arrays for the host, in one transfer."""
+        return self.fetch(scalars), list(arrays)
 
     def repeated(
         self, owners: Sequence[object], function: Callable[..., tuple[SmallArray, ...]], *arguments: Scalar
@@ -92,11 +104,6 @@ class Small:
         """HALS sweeps on ``min ||X - UV||^2`` over V >= 0 until one changes a tenth of what the first did."""
         return components(Vt, P, Q, rounding)
 
-    def inverse(self, S: SmallArray, floor: float, tiny: float) -> SmallArray:
-        """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
-        values, vectors = np.linalg.eigh(S)
-        return (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
-
     def coupling_part(self, Ur: SmallArray, preconditioner: SmallArray) -> SmallArray:
         """The C of ``r T + U C``, a residual preconditioned (`coupled` has the formula)."""
         return coupling_part(Ur, preconditioner)
@@ -115,8 +122,8 @@ HOST = Small()
 
 
 def dot(A: SmallArray, B: SmallArray) -> Scalar:
-    """<A, B>."""
-    return float(np.vdot(A, B)) if isinstance(A, np.ndarray) else (A * B).sum()
+    """<A, B>; of tensors a `Form`, to be computed with others."""
+    return float(np.vdot(A, B)) if isinstance(A, np.ndarray) else Form(products=(Product(1.0, A, B),))
 
 
 def trace(A: SmallArray) -> Scalar:
@@ -167,6 +174,11 @@ def times(weight: float, A: SmallArray) -> SmallArray:
     return A if weight == 1 else weight * A
 
 
+def stepped(A: SmallArray, t: Scalar, B: SmallArray) -> SmallArray:
+    """``A + t B``."""
+    return A + t * B if isinstance(A, np.ndarray) or isinstance(t, float) else A.addcmul(B, t)
+
+
 def quartic(c: Sequence[Scalar], t: Scalar) -> Scalar:
     """``c1 t + c2 t^2 + c3 t^3 + c4 t^4``."""
     c1, c2, c3, c4 = c
@@ -194,13 +206,13 @@ def conjugate_step(
     Its length is zero once the slope has fallen below ``reduction^2`` of that at the start, or where the curvature is
     only rounding: then a step has no end.
     """
-    where, curvature = small.where, model_curvature(along, model)
-    beta, start, going = 0.0, along.slope, True
+    where, (slope, curvature) = small.where, small.numbers(along.slope, model_curvature(along, model))
+    beta, start, going = 0.0, slope, True
     if before is not None:
-        beta, start, going = where(before.going, along.slope / before.slope, 0.0), before.start, before.going
-        curvature = curvature - beta * along.slope / before.alpha
-    going = (along.slope > reduction**2 * start) & (curvature > eps * along.slope) & going
-    return ConjugateStep(where(going, along.slope / where(going, curvature, 1.0), 0.0), beta, start, along.slope, going)
+        beta, start, going = where(before.going, slope / before.slope, 0.0), before.start, before.going
+        curvature = curvature - beta * slope / before.alpha
+    going = (slope > reduction**2 * start) & (curvature > eps * slope) & going
+    return ConjugateStep(where(going, slope / where(going, curvature, 1.0), 0.0), beta, start, slope, going)
 
 
 # -- NumPy -------------------------------------------------------------------------------------------------------------
@@ -244,6 +256,13 @@ def _upward_zero(slope: tuple[float, ...], lo: float, hi: float) -> float:
         if t == before:
             break
     return t
+
+
+def inverse(S: Array, floor: float, tiny: float) -> Array:
+    """Inverse of a symmetric matrix, its eigenvalues kept above `floor` of the largest and above `tiny`."""
+    values, vectors = np.linalg.eigh(S)
+    found: Array = (vectors / np.maximum(values, max(floor * values[-1], tiny))) @ vectors.T
+    return found
 
 
 def coupled(T: Array, Q: Array, coupling: float) -> tuple[Array, Array, Array]:

@@ -441,9 +441,9 @@ class Factorization(
         if codes is None:
             return run
         rows.begin(codes)
-        value, _ = update.begin(rows, objective, run.state.Vt)
+        value, s = update.begin(rows, objective, run.state.Vt)
         if value <= run.history[-1] + _FLOOR * objective.size:
-            return run._replace(codes=codes, history=[*run.history[:-1], value])
+            return run._replace(codes=codes, history=[*run.history[:-1], value], measured=s)
         rows.begin(run.codes)
         return run
 
@@ -462,7 +462,9 @@ class Factorization(
     def _fitted(self, problem: Problem, run: Run) -> dict[str, Any]:
         """The fitted attributes after a run."""
         rows, objective = problem.rows, problem.objective
-        s = run.state if rows.completes else self._update(problem).measured(rows, objective, run.state)
+        s = run.measured or run.state
+        if run.measured is None and not rows.completes:
+            s = self._update(problem).measured(rows, objective, s)
         values = exact_values(rows, objective, s)
         s, run = s.on_host(rows.small), run._replace(state=run.state.on_host(rows.small))
         value = sum(w * values[name] for name, w in objective.weights.items() if w > 0)

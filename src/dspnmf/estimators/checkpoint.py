@@ -54,6 +54,7 @@ class Run(NamedTuple):
     history: list[float]
     converged: bool
     others: tuple[Array, ...] = ()  # V' of the starts that ended above this one
+    measured: State | None = None  # with the sums of the codes as they are, where these are known
 
     def better(self, earlier: Run | None, small: Small) -> Run:
         """The better of this run and the best earlier one, with the components of all others."""

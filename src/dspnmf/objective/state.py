@@ -17,7 +17,7 @@ from functools import cached_property
 
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.row_model import X_BLOCK, Block, BlockNorms, DivergenceSums, Sums
-from dspnmf.backends.small_arrays import Small
+from dspnmf.backends.small_arrays import Small, stepped
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,9 @@ class State:
 
     def moved(self, t: Scalar, d: Sums) -> State:
         """After the codes took a step t along D; components as they are."""
-        L = tuple(here + t * (ULD + ULD.T) + t * t * DLD for here, ULD, DLD in zip(self.L, d.ULD, d.DLD, strict=True))
-        return replace(self, P=self.P + t * d.PD, Q=self.Q + t * (d.UD + d.UD.T) + t * t * d.DD, L=L)
+        t2, across = t * t, zip((self.Q, *self.L), (d.UD, *d.ULD), (d.DD, *d.DLD), strict=True)
+        Q, *L = (stepped(stepped(here, t, UD + UD.T), t2, DD) for here, UD, DD in across)
+        return replace(self, P=stepped(self.P, t, d.PD), Q=Q, L=tuple(L))
 
     def with_sums(self, P: SmallArray, Q: SmallArray, L: tuple[SmallArray, ...]) -> State:
         """With recomputed sums."""

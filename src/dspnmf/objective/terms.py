@@ -254,9 +254,8 @@ def _placed(part: SmallArray, s: State, features: Block) -> SmallArray:
 
 def _quartic(s: State, d: Sums) -> Quartic:
     """``||(U + tD)'(U + tD)||^2 - ||U'U||^2``: what every similarity term shares."""
-    E = d.UD + d.UD.T
-    c2 = 2 * dot(s.Q, d.DD) + dot(E, E)
-    return 4 * dot(s.Q, d.UD), c2, 2 * dot(E, d.DD), dot(d.DD, d.DD)
+    c2 = 2 * dot(s.Q, d.DD) + 2 * dot(d.UD, d.UD) + 2 * dot(d.UD, d.UD.T)
+    return 4 * dot(s.Q, d.UD), c2, 4 * dot(d.UD, d.DD), dot(d.DD, d.DD)
 
 
 def _scale(overlap: Scalar, Q: SmallArray) -> float:

@@ -9,8 +9,9 @@ One iteration, at lam = 1 (D and U are n x k and stay with the rows; everything 
 5. U += t D, P += t PD, Q += t (U'D + D'U) + t^2 D'D; then V by HALS sweeps on P and Q alone
 
 t minimises the objective on a segment of the feasible set, and every sweep of 5 minimises it exactly in one row of V.
-V^ takes the place of V only where the step ends no higher with it. So no iteration goes up. How far V goes on is
-`momentum`, which grows while V^ is the better one and is cut when not (Ang & Gillis, Neural Computation 31(2), 2019).
+V^ takes the place of V only where the step ends no higher with it (but for rounding). So no iteration goes up. How far
+V goes on is `momentum`, which grows while V^ is the better one and is cut when not (Ang & Gillis, Neural Computation
+31(2), 2019).
 Where V^ is V, D is a descent direction if the model is convex, because that has the objective's gradient.
 """
 
@@ -22,7 +23,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dspnmf._typing import Scalar, SmallArray
+from dspnmf._typing import Array, Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import X_BLOCK, RowModel, Sums
 from dspnmf.backends.small_arrays import LONGEST, ROUNDING_OF_Q, trace, with_rows
@@ -36,6 +37,7 @@ from dspnmf.solvers.requests import Requests, ask, repeat
 _FINE, _COARSE = 1e-5, 1e-3  # errors of a recorded objective, over its value: aimed at, and allowed
 _EVERY = 8  # iterations after which recomputed sums cost little against them
 _UNKNOWN = 256.0  # a factor that no rows exceed
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of two values, over the numbers whose difference they are
 _GROW, _CUT = 1.05, 1.5  # of the momentum: after a step it made better, after one it did not
 InnerSolver: TypeAlias = Hals | NewtonCG  # how a direction is found (step 2)
 
@@ -83,6 +85,7 @@ class Descent(Update):
     stretch: float = 1.0
     rounding: SumsRounding = field(default_factory=SumsRounding)
     unit: float = 0.0  # of errors of the objective
+    known: tuple[State, tuple[Array, ...]] | None = None  # a state, and what the host knows of it (`facts` of `inner`)
     momentum: float = 0.5  # share of V's last change that is added to it for the next direction
 
     @property
@@ -124,7 +127,10 @@ class Descent(Update):
             model = objective.model(ahead)
             return self._step(rows, objective, here, ahead, model, (yield from inner(rows, model, *effort)))
 
-        before, effort = s.Vt if s.before is None else s.before, inner.effort(rows, objective, s)
+        known, facts = self.known if self.known else (None, ())
+        if known is not s:
+            facts = tuple(map(rows.small.host, inner.facts(rows, objective, s)))
+        before, effort = s.Vt if s.before is None else s.before, inner.effort(rows, objective, *facts)
         arguments = (s.Vt, before, s.P, s.Q, self.momentum, self.stretch, *effort)
         left = yield from repeat(rows.small, self, work, *arguments)
         t, reach, value, new = self._taken(rows, objective, s, left)
@@ -139,25 +145,29 @@ class Descent(Update):
         self, rows: Rows, objective: Objective, s: State, ahead: State, model: RowModel, d: Sums
     ) -> tuple[SmallArray, ...]:
         """Take the best step along a direction; what the host must know of it, and the small arrays there."""
-        where = rows.small.where
-        lowest, t, reach = _lowest(rows, objective, s, d)
-        lowest_ahead, t_ahead, reach_ahead = _lowest(rows, objective, ahead, d)
-        gained = lowest_ahead <= lowest
+        where, best_step = rows.small.where, rows.small.best_step
+        both = (number for at in (s, ahead) for number in (objective.value(at), *objective.along(at, d)))
+        value, c1, c2, c3, c4, value_ahead, *ahead_c = rows.small.numbers(*both)
+        t, reach, gain = best_step((c1, c2, c3, c4))
+        t_ahead, reach_ahead, gain_ahead = best_step(ahead_c)
+        gained = value_ahead + gain_ahead - value - gain <= _ROUNDING * (abs(value) + objective.size)
         t, reach = rows.step(where(gained, t_ahead, t)), where(gained, reach_ahead, reach)
         moved = replace(s.moved(t, d), Vt=where(gained, ahead.Vt, s.Vt))
         new = with_components(rows, objective, moved)
         collapsed = (moved.Q.diagonal() < float(np.finfo(rows.dtype).eps) ** 0.5 * s.Q.diagonal()).any()
         size2 = t * t * trace(d.DD) * trace(model.S)
-        facts = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled, gained, size2])
-        return facts, new.Vt, new.P, new.Q, *new.L
+        numbers = rows.small.stack([t, reach, objective.value(new), collapsed, d.settled, gained, size2])
+        return numbers, new.Vt, new.P, new.Q, *new.L, *self.inner.facts(rows, objective, new)
 
     def _taken(
         self, rows: Rows, objective: Objective, s: State, left: tuple[SmallArray, ...]
     ) -> tuple[float, float, float, State]:
         """What a step left: its length, the best beyond 1, objective and state there."""
-        facts, Vt, P, Q, *L = left
+        numbers, Vt, P, Q, *more = left
+        L, of_inner = more[: len(s.L)], more[len(s.L) :]
         new = replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L), before=s.Vt)
-        length, longest, value, lost, settled, gained, size2 = rows.small.fetch(facts)
+        (length, longest, value, lost, settled, gained, size2), known = rows.small.fetch_all(numbers, of_inner)
+        self.known = new, tuple(known)
         self.momentum = min(_GROW * self.momentum, 1.0) if gained else self.momentum / _CUT
         self.rounding.step(size2)
         if lost or self.rounding.worn(value, self.unit):
@@ -177,12 +187,6 @@ class Descent(Update):
         values, Vt, P, Q, *L = rows.small.repeated([self], recomputed, s.Vt)
         here, value = rows.small.fetch(values)
         return here, value, replace(s, Vt=Vt, P=P, Q=Q, L=tuple(L))
-
-
-def _lowest(rows: Rows, objective: Objective, s: State, d: Sums) -> tuple[Scalar, Scalar, Scalar]:
-    """The objective after the best step along D, the step, and the best beyond 1."""
-    t, reach, gain = rows.small.best_step(objective.along(s, d))
-    return objective.value(s) + gain, t, reach
 
 
 def with_components(rows: Rows, objective: Objective, s: State) -> State:

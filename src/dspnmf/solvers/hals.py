@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dspnmf._typing import Scalar
+from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Rows
 from dspnmf.backends.row_model import RowModel, Sums
 from dspnmf.objective.objective import Objective
@@ -40,7 +40,11 @@ class Hals:
     def memory(self, saved: dict[str, float]) -> None:
         self.now = min(int(saved["now"]), MOST)
 
-    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[Scalar]:
+    def facts(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray, ...]:
+        """Small arrays that `effort` takes from the host: none."""
+        return ()
+
+    def effort(self, rows: Rows, objective: Objective) -> tuple[Scalar]:
         """The number of sweeps of the next look."""
         self.most = int(min(max((2 * rows.product_cost + ITERATION_COST) / (2 * rows.sweep_cost), 2), MOST))
         self.now = self.now or (self.most if objective.coupled else FIRST)

@@ -7,10 +7,10 @@ from typing import cast
 
 import numpy as np
 
-from dspnmf._typing import Scalar, SmallArray
+from dspnmf._typing import Array, Scalar, SmallArray
 from dspnmf.backends.protocol import ConjugateGradientRows, Rows
 from dspnmf.backends.row_model import RowModel, Slope, Sums
-from dspnmf.backends.small_arrays import Small, as_matrix, coupled, dot, model_curvature
+from dspnmf.backends.small_arrays import Small, as_matrix, coupled, dot, inverse, model_curvature
 from dspnmf.objective.objective import Objective
 from dspnmf.objective.state import State
 from dspnmf.solvers.hals import ITERATION_COST
@@ -31,20 +31,27 @@ class NewtonCG:
     steps: int | None = None
     reduction: float = 0.1
     memory: dict[str, float] = field(default_factory=dict)  # nothing
+    coupling: float = 0.0  # of the model; `facts` finds it
 
-    def effort(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray]:
-        """The preconditioner of the next conjugate gradients: inverse of the curvature, and what coupling adds."""
+    def facts(self, rows: Rows, objective: Objective, s: State) -> tuple[SmallArray, ...]:
+        """Small arrays that `effort` takes from the host: the curvature common to rows, and Q."""
         rows = cast(ConjugateGradientRows, rows)  # the backend has declared it: `check_backend`
         model = objective.model(s)
-        inverse = rows.preconditioner(model, float(np.finfo(rows.dtype).eps) ** 0.5)
-        return (rows.small.adopt(np.stack([inverse, *coupled(inverse, rows.small.host(s.Q), model.coupling)])),)
+        self.coupling = model.coupling
+        return rows.common_curvature(model), s.Q
+
+    def effort(self, rows: Rows, objective: Objective, S: Array, Q: Array) -> tuple[SmallArray]:
+        """The preconditioner of the next conjugate gradients: inverse of the curvature, and what coupling adds."""
+        numbers = np.finfo(rows.dtype)
+        T = inverse(S, float(numbers.eps) ** 0.5, 1e4 * float(numbers.tiny))
+        return (rows.small.adopt(np.stack([T, *coupled(T, Q, self.coupling)])),)
 
     def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, preconditioner: SmallArray) -> Requests[Sums]:
         """Two looks at X, and the steps between them without it."""
         rows = cast(ConjugateGradientRows, rows)
         D, A, DA = yield from ask(rows.face, model, 2)
         if model.curves:
-            tau = sigma = _model_step(rows.small, D, model)
+            tau = sigma = _model_step(rows.small, *rows.small.numbers(D.slope, model_curvature(D, model)))
         else:
             tau, sigma = _face_steps(rows.small, D, A, DA, model)
         rest = tau - sigma  # D becomes tau D - rest A
@@ -54,7 +61,7 @@ class NewtonCG:
         slope = z.slope + dot(Dz, model.S) + model.coupling * dot(UD.T, z.UD)
         for j, K in model.curves.items():
             slope = slope + dot(DLz[j], as_matrix(K))
-        step = _model_step(rows.small, z._replace(slope=slope), model)
+        step = _model_step(rows.small, *rows.small.numbers(slope, model_curvature(z, model)))
         return (yield from ask(rows.combine, step, stretch))
 
     def adapt(self, settled: float) -> None:
@@ -64,8 +71,8 @@ class NewtonCG:
         self, rows: ConjugateGradientRows, model: RowModel, tau: Scalar, sigma: Scalar, UD: SmallArray,
         preconditioner: SmallArray,
     ) -> None:  # fmt: skip
-        small, inverse, eps = rows.small, preconditioner[0], float(np.finfo(rows.dtype).eps)
-        along = rows.couple(small.coupling_part(rows.cg_start(tau, sigma, model, UD, inverse), preconditioner))
+        small, T, eps = rows.small, preconditioner[0], float(np.finfo(rows.dtype).eps)
+        along = rows.couple(small.coupling_part(rows.cg_start(tau, sigma, model, UD, T), preconditioner))
         steps, reduction = self._effort(rows)
         step = None
         for number in range(steps):
@@ -75,7 +82,7 @@ class NewtonCG:
             if number == steps - 1:
                 rows.cg_last(step.alpha, step.beta)
             else:
-                Ur = rows.cg_step(step.alpha, step.beta, model, along.UD, inverse)
+                Ur = rows.cg_step(step.alpha, step.beta, model, along.UD, T)
                 along = rows.couple(small.coupling_part(Ur, preconditioner))
 
     def _effort(self, rows: ConjugateGradientRows) -> tuple[int, float]:
@@ -90,15 +97,16 @@ def _face_steps(small: Small, D: Slope, A: Slope, DA: SmallArray, model: RowMode
     """How far to go along D, and along its part A that ends at zero: all of A where the model falls along that."""
     F = Slope(D.slope - A.slope, D.UD - A.UD, D.DD - DA - DA.T + A.DD)  # D - A
     mixed = dot(DA - A.DD, model.S) + model.coupling * dot(A.UD.T, F.UD)  # <A[A], F>
-    tau = _model_step(small, F._replace(slope=F.slope + mixed), model)
-    value = A.slope + model_curvature(A, model) / 2
-    value = value + tau * (F.slope + mixed) + tau * tau * model_curvature(F, model) / 2
-    whole = _model_step(small, D, model)
-    return small.where(value < 0, tau, whole), small.where(value < 0, 1.0, whole)
+    all_of_A, slope, curvature, slope_of_D, curvature_of_D = small.numbers(
+        A.slope + model_curvature(A, model) / 2, F.slope + mixed, model_curvature(F, model),
+        D.slope, model_curvature(D, model),
+    )  # fmt: skip
+    tau, whole = _model_step(small, slope, curvature), _model_step(small, slope_of_D, curvature_of_D)
+    falls = all_of_A + tau * slope + tau * tau * curvature / 2 < 0
+    return small.where(falls, tau, whole), small.where(falls, 1.0, whole)
 
 
-def _model_step(small: Small, along: Slope, model: RowModel) -> Scalar:
-    """The step in [0, 1] that minimises the model along D."""
-    curvature = model_curvature(along, model)
-    far = small.where(-along.slope >= curvature, 1.0, -along.slope / small.where(curvature > 0, curvature, 1.0))
-    return small.where(along.slope >= 0, 0.0, far)
+def _model_step(small: Small, slope: Scalar, curvature: Scalar) -> Scalar:
+    """The step in [0, 1] that minimises the model along a direction."""
+    far = small.where(-slope >= curvature, 1.0, -slope / small.where(curvature > 0, curvature, 1.0))
+    return small.where(slope >= 0, 0.0, far)

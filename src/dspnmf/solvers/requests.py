@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from dspnmf._threads import dealt
 from dspnmf._typing import Scalar, SmallArray
 from dspnmf.backends.protocol import Request
 from dspnmf.backends.small_arrays import Small
@@ -48,8 +47,7 @@ def repeat(
 def answered(starts: Sequence[Requests[Result]], small: Small) -> list[Result]:
     """What every start returns in the end: all go on to their next request, and those of one kind are answered at once.
 
-    Where there are enough starts for all threads, each goes on by itself on one of these. A look at X that several
-    starts share is split among the threads by rows.
+    Until then they go on side by side (`Small.side_by_side`).
     """
     results: dict[int, Result] = {}
     waiting: dict[int, Request | Repetition] = {}
@@ -63,11 +61,7 @@ def answered(starts: Sequence[Requests[Result]], small: Small) -> list[Result]:
             results[number] = end.value
 
     while ready:
-        if small.threads:
-            dealt(go_on, len(ready))
-        else:
-            for i in range(len(ready)):
-                go_on(i)
+        small.side_by_side(go_on, len(ready))
         kind = _kind(waiting[min(waiting)]) if waiting else ""
         same = sorted(number for number, request in waiting.items() if _kind(request) == kind)
         answers = _answers([waiting.pop(number) for number in same]) if same else []
