@@ -213,6 +213,18 @@ def test_the_preconditioner_inverts_the_coupled_model(own: float) -> None:
         np.testing.assert_allclose(found @ model, np.eye(n * k), atol=1e-9)
 
 
+def test_float32_descends_as_fast_where_curvatures_differ_much() -> None:
+    """With more components than X has rank, float32 ends where float64 does."""
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 4)) ** 3 @ rng.random((4, 30)) ** 3
+    ratios = []
+    for seed in range(3):
+        model = DSPNMF(20, max_iter=40, tol=0, random_state=seed)
+        wide = model.fit(X).objective_
+        ratios.append(model.fit(X.astype(np.float32)).objective_ / wide)
+    assert np.exp(np.mean(np.log(ratios))) < 1.2
+
+
 @pytest.mark.parametrize("inner", [Hals(8), NewtonCG()], ids=["hals", "newton-cg"])
 def test_extrapolated_components_save_iterations(inner: Hals | NewtonCG, digits: np.ndarray) -> None:
     """After 40 iterations the error is lower than after 60 without momentum."""

@@ -16,6 +16,9 @@ from dspnmf.objective.state import State
 from dspnmf.solvers.hals import ITERATION_COST
 from dspnmf.solvers.requests import Requests, ask
 
+# of the largest: smaller eigenvalues of the curvature are raised in the preconditioner; by the bytes of X's numbers
+_FLOOR = {4: 1e-6, 8: 1e-8}
+
 
 @dataclass
 class NewtonCG:
@@ -42,8 +45,7 @@ class NewtonCG:
 
     def effort(self, rows: Rows, objective: Objective, S: Array, Q: Array) -> tuple[SmallArray]:
         """The preconditioner of the next conjugate gradients: inverse of the curvature, and what coupling adds."""
-        numbers = np.finfo(rows.dtype)
-        T = inverse(S, float(numbers.eps) ** 0.5, 1e4 * float(numbers.tiny))
+        T = inverse(S, _FLOOR[rows.dtype.itemsize], 1e4 * float(np.finfo(rows.dtype).tiny))
         return (rows.small.adopt(np.stack([T, *coupled(T, Q, self.coupling)])),)
 
     def __call__(self, rows: Rows, model: RowModel, stretch: Scalar, preconditioner: SmallArray) -> Requests[Sums]:
