@@ -2,7 +2,7 @@
 
 Terms and solvers are sums of inner products, many of them of the same arrays. On a device every operation is a launch,
 so an inner product of tensors (`dspnmf.backends.small_arrays.dot`) is only noted, with its weight, and whoever needs
-numbers has all of them computed at once (`Computed`). Where a form meets a tensor it is computed alone.
+numbers has all of them computed at once (`DeviceSmall.stack`). Where a form meets a tensor it is computed alone.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def solve_rows(
 def _at_once(device: torch.device) -> int:
     """Codes that are solved for at once: as many as a quarter of a device's free memory has room for."""
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
-    return max(AT_ONCE, free // (4 * 8 * _ARRAYS))
+    return int(max(AT_ONCE, free // (4 * 8 * _ARRAYS)))
 
 
 def eliminated(A: Tensor, chosen: Tensor, b: Tensor, more: Tensor | None = None) -> Tensor:
@@ -242,9 +242,8 @@ def _pivoted(problem: Problem, start: Tensor) -> Tensor:
             Y = found.codes
             break
         fewer = wrong.many < fewest
-        share = torch.frac(
-            0.7548776662 * left.double() + 0.5698402910 * turn
-        )  # other ones in every round: this breaks cycles
+        # a share of its own for every row and round: this breaks cycles
+        share = torch.frac(0.7548776662 * left.double() + 0.5698402910 * turn)
         F = problem.exchanged(F, found, wrong.codes, fewer | (patience > 0), share)
         patience, fewest = torch.where(fewer, PATIENCE, patience - 1), torch.minimum(fewest, wrong.many)
         if len(going) < _WORTHWHILE * len(left):
