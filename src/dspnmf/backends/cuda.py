@@ -1,8 +1,8 @@
 """Rows on a device: dense or CSR tensors of Torch. Everything stays there between iterations.
 
 Requirements: X is n x m, float32 or float64; codes and what has their shape are kept k x n. The solver's small arrays
-are float64 tensors on the device; one transfer an iteration brings the host what it must know (`DeviceSmall.fetch`).
-For newton-cg k x k arrays travel with them.
+are float64 tensors on the device; one transfer an iteration brings the host what it must know
+(`DeviceSmall.fetch_all`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHUNK = 2**26  # entries of X that are looked at in float64 at once
 WIDEST = 256  # columns of a product with X that all starts share
 _RESOLVED = 1e-9  # of the norms they are made of: errors above have digits enough where they come from sums in float64
 _STARTS_SHARE = 4  # of the device's free memory that starts may take, one part
-_TINY = 1e-300
+_TINY = 1e-300  # stands for a change of nothing
 _MEMORY_BOUND = 3.0  # what work on codes costs, operation by operation, relative to that on X
 
 
@@ -174,14 +174,14 @@ class DeviceRows(ConjugateGradientRows):
         else:
             M = {rows._start: self.small.adopt(model.M) for rows, (model, *_) in zip(starts, given, strict=True)}
             none = torch.zeros_like(M[starts[0]._start])
-            all_M = torch.cat([M.get(start, none) for start in range(len(self._common["D"]))], dim=1) / self.scale
-            G = self._wide.pull(self._X, all_M, all_M.shape[1]).view(self._common["D"].shape)
+            all_M = torch.cat([M.get(start, none) for start in range(len(self._common["D"]))], dim=1)
+            G = self._wide.pull(self._X, self._in_unit(all_M), all_M.shape[1]).view(self._common["D"].shape)
             look = DeviceRows._face if name == "face" else DeviceRows._look
             own = [(G[rows._start], *arguments) for rows, arguments in zip(starts, given, strict=True)]
             made = self._side_by_side(starts, look, own)
             if name == "face":
                 return made
-        PD = self._wide.push(self._pushed, self._common["D"].flatten(0, 1)) / self.scale
+        PD = self._in_unit(self._wide.push(self._pushed, self._common["D"].flatten(0, 1)))
         parts = PD.view(len(PD), -1, self.k).unbind(1)
         sums = [(parts[rows._start], *left) for rows, left in zip(starts, made, strict=True)]
         return self._side_by_side(starts, DeviceRows._summed, sums)

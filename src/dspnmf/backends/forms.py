@@ -45,7 +45,7 @@ class Form:
         """A form, a number of the host, or a tensor without dimensions, as a form."""
         if isinstance(scalar, Form):
             return scalar
-        if isinstance(scalar, bool | int | float | np.floating):
+        if _on_host(scalar):
             return cls(float(scalar))
         return cls(numbers=(Number(1.0, scalar),))
 
@@ -116,6 +116,7 @@ class Form:
 
 
 def _on_host(scalar: Scalar) -> bool:
+    """Whether it is a number of the host."""
     return isinstance(scalar, bool | int | float | np.floating)
 
 

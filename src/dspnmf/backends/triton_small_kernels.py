@@ -1,7 +1,7 @@
 """Triton kernels for small arrays: components, the exact step, and the small side of conjugate gradients.
 
-Arrays are k x k or m x k in float64; KP is k rounded up to a power of two. All but the sweeps are one
-program each, or one for every row.
+Arrays are k x k or m x k in float64; KP is k rounded up to a power of two. All but the sweeps are one program
+each, or one for every row.
 """
 # mypy: disable-error-code="attr-defined,no-untyped-def,no-untyped-call,operator,index,call-overload,misc"
 
